@@ -1,0 +1,23 @@
+# oneDNN (dnnl.hpp and -ldnnl; Debian: libdnnl-dev). The config file that ships with it is not used: it needs OpenCL development files even for CPU-only work.
+# Result: DNNL_FOUND, DNNL_VERSION and the target DNNL::dnnl. The OpenMP runtime that the library itself runs on is linked too, so that
+# omp_set_num_threads reaches the same thread pool without -fopenmp in anybody's flags.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp)
+find_library(DNNL_LIBRARY dnnl)
+find_library(DNNL_OPENMP_LIBRARY NAMES gomp libgomp.so.1 HINTS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+if(DNNL_INCLUDE_DIR AND EXISTS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h")
+  file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" _lines REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) +[0-9]+")
+  string(REGEX MATCHALL "[0-9]+" _numbers "${_lines}")
+  string(REPLACE ";" "." DNNL_VERSION "${_numbers}")
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(DNNL REQUIRED_VARS DNNL_LIBRARY DNNL_INCLUDE_DIR DNNL_OPENMP_LIBRARY VERSION_VAR DNNL_VERSION)
+mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY DNNL_OPENMP_LIBRARY)
+if(DNNL_FOUND AND NOT TARGET DNNL::dnnl)
+  if(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
+    add_library(DNNL::dnnl INTERFACE IMPORTED GLOBAL)
+  else()
+    add_library(DNNL::dnnl INTERFACE IMPORTED)
+  endif()
+  target_include_directories(DNNL::dnnl INTERFACE "${DNNL_INCLUDE_DIR}")
+  target_link_libraries(DNNL::dnnl INTERFACE "${DNNL_LIBRARY}" "${DNNL_OPENMP_LIBRARY}")
+endif()

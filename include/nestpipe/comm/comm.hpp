@@ -40,6 +40,17 @@ struct call_site {
   std::uint64_t step = 0;
 };
 
+/// What the ranks throw that did not fail themselves: the echo of another rank's failure. Report the cause instead where
+/// both are at hand.
+class aborted : public comm_error {
+ public:
+  aborted(std::size_t failed_rank, std::string_view what, std::string_view where) : comm_error{what, where}, failed_rank_{failed_rank} {}
+  std::size_t failed_rank() const noexcept { return failed_rank_; }
+
+ private:
+  std::size_t failed_rank_;
+};
+
 template <class H>
 concept has_all_to_all_v = requires(H& h, std::span<std::byte const> s, std::span<std::size_t const> n, std::span<std::byte> r, call_site at) {
   h.all_to_all_v(s, n, r, n, at);

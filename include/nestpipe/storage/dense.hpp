@@ -1,0 +1,201 @@
+#pragma once
+/// @file
+/// Rows of keys below a known cardinality.
+
+#include <nestpipe/core/huge_memory.hpp>
+#include <nestpipe/storage/detail/row_copy.hpp>
+#include <nestpipe/storage/detail/unopened_copy.hpp>
+#include <nestpipe/storage/storage.hpp>
+
+#include <string>
+#include <vector>
+
+namespace nestpipe::storage {
+
+/// On one rank the key is the place of its row, with one bit that says whether the row exists. On several ranks, of which each
+/// owns a share of the keys, rows lie in the order in which they came and an index of 4 bytes a key leads to them. Address
+/// space for all rows is reserved at once and filled as rows are touched, so rows never move; `epoch()` changes on erase only.
+class dense {
+ public:
+  /// @throws config_error when the cardinality is not known, is too large, or row_floats is 0, or when called twice
+  void open(storage_spec const& spec) {
+    std::string const where = "table " + spec.table_name;
+    require(store_->cardinality == 0, "storage::dense: opened twice", where, "open a copy of the policy");
+    require(spec.row_floats > 0, "storage::dense: a row needs at least one float", where);
+    require(spec.cardinality > 0, "storage::dense needs the table's cardinality", where, "set cardinality, or use storage::hashed");
+    require(spec.cardinality < 0xffffffffULL, "storage::dense: cardinality must be below 4294967295", where, "use storage::hashed");
+    opened o;
+    o.cardinality = spec.cardinality;
+    o.row_floats = spec.row_floats;
+    o.where = where;
+    o.direct = spec.world_size <= 1;
+    o.rows_memory = huge_memory{spec.cardinality * spec.row_floats * sizeof(float), where};
+    if (o.direct) {
+      o.index_memory = huge_memory{(spec.cardinality + 63) / 64 * sizeof(std::uint64_t), where};
+    } else {
+      o.index_memory = huge_memory{spec.cardinality * sizeof(std::uint32_t), where};
+    }
+    store_.value = std::move(o);
+  }
+
+  /// Handle of each key, or no_row. Duplicates are fine. O(n). @throws data_error naming the first key out of range
+  void find(std::span<key_type const> keys, std::span<row_handle> handles) {
+    check(keys);
+    std::uint64_t misses = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i + detail::prefetch_distance < keys.size()) prefetch(keys[i + detail::prefetch_distance]);
+      handles[i] = slot_of(keys[i]);
+      misses += handles[i] == no_row;
+    }
+    store_->lookups += keys.size();
+    store_->misses += misses;
+  }
+
+  /// As find, but keys without a row get one. O(n). @throws data_error naming the first key out of range; then nothing changed
+  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) {
+    check(keys);
+    std::uint64_t misses = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (i + detail::prefetch_distance < keys.size()) prefetch(keys[i + detail::prefetch_distance]);
+      handles[i] = slot_of(keys[i]);
+      if (handles[i] == no_row) {
+        ++misses;
+        handles[i] = create(keys[i]);
+      }
+    }
+    store_->lookups += keys.size();
+    store_->misses += misses;
+  }
+
+  /// Row i of `rows` (n, row_floats) from handle i; `no_row` leaves the target as it is. O(n * row_floats).
+  void gather(std::span<row_handle const> handles, float* rows) const {
+    detail::gather_rows(handles, rows, store_->row_floats, address_of());
+  }
+  /// The reverse; every handle is a row. O(n * row_floats).
+  void scatter(std::span<row_handle const> handles, float const* rows) {
+    detail::scatter_rows(handles, rows, store_->row_floats, address_of());
+  }
+
+  std::uint64_t epoch() const { return store_->epoch; }
+  void pin(std::span<key_type const>) {}       // nothing is ever evicted
+  void release(std::span<key_type const>) {}
+
+  /// Forgets rows; keys that have none, or are out of range, are ignored.
+  void erase(std::span<key_type const> keys) {
+    bool any = false;
+    for (key_type const key : keys) {
+      if (key >= store_->cardinality || slot_of(key) == no_row) continue;
+      if (store_->direct) {
+        bits()[key / 64] &= ~(std::uint64_t{1} << (key % 64));
+      } else {
+        store_->free.push_back(index()[key] - 1);
+        index()[key] = 0;
+      }
+      --store_->rows;
+      any = true;
+    }
+    if (any) ++store_->epoch;
+  }
+
+  std::uint64_t size() const { return store_->rows; }
+
+  /// f(key, std::span<float const> row) for every row, in ascending order of keys. O(cardinality).
+  template <class F>
+  void for_each(F&& f) const {
+    for (key_type key = 0; key < store_->cardinality; ++key) {
+      if (store_->direct && key % 64 == 0 && bits()[key / 64] == 0) {
+        key += 63;
+        continue;
+      }
+      row_handle const slot = slot_of(key);
+      if (slot != no_row) f(key, std::span<float const>{row(slot), store_->row_floats});
+    }
+  }
+
+  /// Bytes: of all rows the store has or may have on one rank; of rows touched so far on several.
+  storage_counters counters() const {
+    storage_counters c;
+    c.rows = store_->rows;
+    std::uint64_t const row_bytes = store_->row_floats * sizeof(float);
+    c.bytes = store_->index_memory.size() + store_->free.capacity() * sizeof(std::uint32_t) +
+              (store_->direct ? store_->rows_memory.size() : store_->next * row_bytes);
+    c.lookups = store_->lookups;
+    c.misses = store_->misses;
+    return c;
+  }
+
+ private:
+  struct opened {
+    std::uint64_t cardinality = 0;
+    std::size_t row_floats = 0;
+    bool direct = true;
+    huge_memory rows_memory;
+    huge_memory index_memory;           ///< direct: one bit a key; else 4 bytes a key: 0, or 1 + slot
+    std::vector<std::uint32_t> free;    ///< slots of erased rows (not direct)
+    std::uint64_t next = 0;             ///< slots ever used (not direct)
+    std::uint64_t rows = 0;
+    std::uint64_t epoch = 0;
+    std::uint64_t lookups = 0;
+    std::uint64_t misses = 0;
+    std::string where;
+  };
+
+  /// How a handle leads to a row, free of the store's other members.
+  struct address {
+    std::byte* base;
+    std::size_t row_bytes;
+    std::byte* operator()(row_handle slot) const { return base + slot * row_bytes; }
+  };
+
+  std::uint64_t* bits() const { return reinterpret_cast<std::uint64_t*>(store_->index_memory.data()); }
+  std::uint32_t* index() const { return reinterpret_cast<std::uint32_t*>(store_->index_memory.data()); }
+  float* row(row_handle slot) const { return reinterpret_cast<float*>(store_->rows_memory.data()) + slot * store_->row_floats; }
+
+  address address_of() const { return {store_->rows_memory.data(), store_->row_floats * sizeof(float)}; }
+
+  void check(std::span<key_type const> keys) const {
+    key_type largest = 0;
+    for (key_type const key : keys) largest = key > largest ? key : largest;
+    if (keys.empty() || largest < store_->cardinality) return;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] >= store_->cardinality)
+        throw data_error{"key " + std::to_string(keys[i]) + " is not below the cardinality " + std::to_string(store_->cardinality),
+                         store_->where + ", position " + std::to_string(i), "raise the cardinality, or use storage::hashed"};
+    }
+  }
+
+  void prefetch(key_type key) const {
+    if (store_->direct) {
+      __builtin_prefetch(bits() + key / 64, 0, 3);
+    } else {
+      __builtin_prefetch(index() + key, 0, 3);
+    }
+  }
+
+  row_handle slot_of(key_type key) const {
+    if (store_->direct) return ((bits()[key / 64] >> (key % 64)) & 1) != 0 ? key : no_row;
+    std::uint32_t const entry = index()[key];
+    return entry == 0 ? no_row : entry - 1;
+  }
+
+  row_handle create(key_type key) {
+    ++store_->rows;
+    if (store_->direct) {
+      bits()[key / 64] |= std::uint64_t{1} << (key % 64);
+      return key;
+    }
+    std::uint32_t slot;
+    if (store_->free.empty()) {
+      slot = static_cast<std::uint32_t>(store_->next++);
+    } else {
+      slot = store_->free.back();
+      store_->free.pop_back();
+    }
+    index()[key] = slot + 1;
+    return slot;
+  }
+
+  detail::unopened_copy<opened> store_{};
+};
+
+}  // namespace nestpipe::storage

@@ -1,0 +1,80 @@
+#pragma once
+/// @file
+/// Batched copies of rows at scattered addresses, with prefetch and compile-time widths.
+
+#include <nestpipe/storage/storage.hpp>
+
+#include <cstring>
+#include <type_traits>
+
+namespace nestpipe::storage::detail {
+
+/// Rows ahead of the copy for which prefetches are issued; 8 to 32 measured alike on rows far larger than the caches.
+inline constexpr std::size_t prefetch_distance = 16;
+
+/// Calls `f` with `n` as a compile-time constant where it is a usual row width (embedding with or without one or as many
+/// floats of state), else with `n` itself.
+template <class F>
+decltype(auto) with_width(std::size_t n, F&& f) {
+  switch (n) {
+#define NESTPIPE_WIDTH(w) \
+  case w:                 \
+    return f(std::integral_constant<std::size_t, w>{})
+    NESTPIPE_WIDTH(1);
+    NESTPIPE_WIDTH(2);
+    NESTPIPE_WIDTH(3);
+    NESTPIPE_WIDTH(4);
+    NESTPIPE_WIDTH(8);
+    NESTPIPE_WIDTH(9);
+    NESTPIPE_WIDTH(16);
+    NESTPIPE_WIDTH(17);
+    NESTPIPE_WIDTH(18);
+    NESTPIPE_WIDTH(32);
+    NESTPIPE_WIDTH(33);
+    NESTPIPE_WIDTH(34);
+    NESTPIPE_WIDTH(48);
+    NESTPIPE_WIDTH(64);
+    NESTPIPE_WIDTH(65);
+    NESTPIPE_WIDTH(96);
+    NESTPIPE_WIDTH(128);
+    NESTPIPE_WIDTH(129);
+#undef NESTPIPE_WIDTH
+    default:
+      return f(n);
+  }
+}
+
+template <bool Write>
+inline void prefetch_bytes(std::byte const* p, std::size_t bytes) {
+  for (std::size_t b = 0; b < bytes; b += alignment_bytes) __builtin_prefetch(p + b, Write ? 1 : 0, 3);
+  __builtin_prefetch(p + (bytes - 1), Write ? 1 : 0, 3);  // a row seldom starts on a cache line
+}
+
+/// rows[i] = row at address_of(handles[i]); `no_row` leaves the target as it is. O(n * width).
+template <class AddressOf>
+void gather_rows(std::span<row_handle const> handles, float* rows, std::size_t row_floats, AddressOf address_of) {
+  with_width(row_floats, [&](auto width) {
+    std::size_t const n = handles.size();
+    std::size_t const w = width;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i + prefetch_distance < n && handles[i + prefetch_distance] != no_row)
+        prefetch_bytes<false>(address_of(handles[i + prefetch_distance]), w * sizeof(float));
+      if (handles[i] != no_row) std::memcpy(rows + i * w, address_of(handles[i]), w * sizeof(float));
+    }
+  });
+}
+
+/// The reverse. Every handle is a row.
+template <class AddressOf>
+void scatter_rows(std::span<row_handle const> handles, float const* rows, std::size_t row_floats, AddressOf address_of) {
+  with_width(row_floats, [&](auto width) {
+    std::size_t const n = handles.size();
+    std::size_t const w = width;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i + prefetch_distance < n) prefetch_bytes<true>(address_of(handles[i + prefetch_distance]), w * sizeof(float));
+      std::memcpy(address_of(handles[i]), rows + i * w, w * sizeof(float));
+    }
+  });
+}
+
+}  // namespace nestpipe::storage::detail

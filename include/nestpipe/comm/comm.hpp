@@ -66,6 +66,16 @@ concept has_barrier = requires(H& h, call_site at) { h.barrier(at); };
 template <class H>
 concept channel = has_all_to_all_v<H> && has_all_gather<H> && has_broadcast<H> && has_all_reduce_sum<H> && has_barrier<H>;
 
+/// A channel with declarations only: what other families name in their own requirements.
+struct channel_archetype {
+  void all_to_all_v(std::span<std::byte const>, std::span<std::size_t const>, std::span<std::byte>, std::span<std::size_t const>, call_site);
+  void all_gather(std::span<std::byte const>, std::span<std::byte>, call_site);
+  void broadcast(std::span<std::byte>, std::size_t, call_site);
+  void all_reduce_sum(std::span<float>, call_site);
+  void barrier(call_site);
+};
+static_assert(channel<channel_archetype>);
+
 template <class C>
 concept has_rank_and_size = requires(C const& c) {
   { c.rank() } -> std::convertible_to<std::size_t>;

@@ -2,6 +2,7 @@
 /// @file
 /// Logistic regression (linear regression under task::regression) over ids and dense columns.
 
+#include <nestpipe/model/linear.hpp>
 #include <nestpipe/model/network.hpp>
 
 namespace nestpipe::model {
@@ -14,10 +15,7 @@ struct logistic_options {
 template <class Scalar = float, class Math = math::automatic>
 class logistic : public network<Scalar> {
  public:
-  struct workspace {
-    math::scratch<Scalar> dense;    ///< (n, dense)
-    math::scratch<Scalar> deltas;   ///< (n, outputs)
-  };
+  using workspace = typename linear_part<Scalar, Math>::workspace;
 
   explicit logistic(logistic_options options = {}) : options_{options} {
     require(options_.labels > 0, "logistic: labels must be at least 1");
@@ -34,18 +32,19 @@ class logistic : public network<Scalar> {
       require(spec.layout.dim_of_feature(f) == options_.labels, "logistic needs tables of dim " + std::to_string(options_.labels) + " (one weight a label), got " + std::to_string(spec.layout.dim_of_feature(f)),
               this->place(spec.layout, f), "take the dim from request()");
     this->begin(spec);
-    weights_ = this->add("dense.weight", this->dense(), this->outputs());
-    bias_ = this->add("bias", 1, this->outputs());
+    linear_ = {this->dense(), this->outputs()};
+    this->add("dense.weight", this->dense(), this->outputs());
+    this->add("bias", 1, this->outputs());
   }
 
   void forward(Scalar const* p, model_batch<Scalar> const& batch, workspace&, Scalar* logits) const {
     std::size_t const n = batch.samples;
     std::size_t const labels = this->outputs();
-    math::gemm<Math, Scalar>(false, false, n, labels, this->dense(), Scalar{1}, batch.dense, this->dense(), p + weights_, labels, Scalar{0}, logits, labels);
+    linear_.forward(p, n, batch.dense, logits);
     for (std::size_t i = 0; i < n; ++i) {
       Scalar const* const row = batch.pooled + i * this->pooled_width();
       for (std::size_t l = 0; l < labels; ++l) {
-        Scalar total = logits[i * labels + l] + p[bias_ + l];
+        Scalar total = logits[i * labels + l];
         for (std::size_t f0 = 0; f0 < features_; f0 += sum_block) {
           Scalar part = 0;
           for (std::size_t f = f0; f < std::min(features_, f0 + sum_block); ++f) part += row[f * labels + l];
@@ -63,22 +62,17 @@ class logistic : public network<Scalar> {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t f = 0; f < features_; ++f)
         std::copy_n(d_logits + i * labels, labels, d.pooled + i * this->pooled_width() + f * labels);
-    this->copy(n, this->dense(), batch.dense, this->dense(), ws.dense.reserve(n * this->dense()), this->dense());
-    this->copy(n, labels, d_logits, labels, ws.deltas.reserve(n * labels), labels);
+    linear_.keep(n, batch.dense, d_logits, ws);
   }
 
   void backward_weights(Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
-    std::size_t const labels = this->outputs();
-    Scalar const* const deltas = ws.deltas.data();
-    math::dense_backward_weights<Math, Scalar>(batch.samples, this->dense(), labels, ws.dense.data(), this->dense(), deltas, labels, gradients + weights_);
-    math::sum_rows(batch.samples, labels, deltas, labels, gradients + bias_);
+    linear_.backward_weights(batch.samples, ws, gradients);
   }
 
  private:
   logistic_options options_;
   std::size_t features_ = 0;
-  std::size_t weights_ = 0;
-  std::size_t bias_ = 0;
+  linear_part<Scalar, Math> linear_;
 };
 
 }  // namespace nestpipe::model

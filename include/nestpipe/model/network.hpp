@@ -43,10 +43,10 @@ class network {
     pooled_width_ = spec.layout.pooled_width();
   }
 
-  /// Adds a parameter. @return its place in the flat array
+  /// Adds a parameter (none if it is empty). @return its place in the flat array
   std::size_t add(std::string name, std::size_t rows, std::size_t cols, row_init init = {row_init::kind::zeros, 0.0f, 0}) {
     std::size_t const offset = size_;
-    parameters_.push_back({std::move(name), rows, cols, init});
+    if (rows * cols > 0) parameters_.push_back({std::move(name), rows, cols, init});
     size_ += rows * cols;
     return offset;
   }

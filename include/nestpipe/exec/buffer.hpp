@@ -36,9 +36,9 @@ class buffer<T, host> {
   void resize(std::size_t n) {
     if (n > capacity_) {
       std::size_t const grown = n > capacity_ + capacity_ / 2 ? n : capacity_ + capacity_ / 2;
-      memory_.reset();
+      memory_ = huge_memory{};
       capacity_ = 0;
-      memory_ = allocate_memory(grown * sizeof(T));
+      memory_ = huge_memory{grown * sizeof(T)};
       capacity_ = grown;
     }
     size_ = n;
@@ -46,11 +46,11 @@ class buffer<T, host> {
   /// As resize, and sets every byte to zero.
   void assign_zero(std::size_t n) {
     resize(n);
-    if (n != 0) std::memset(memory_.get(), 0, n * sizeof(T));
+    if (n != 0) std::memset(memory_.data(), 0, n * sizeof(T));
   }
 
-  T* data() { return static_cast<T*>(memory_.get()); }
-  T const* data() const { return static_cast<T const*>(memory_.get()); }
+  T* data() { return reinterpret_cast<T*>(memory_.data()); }
+  T const* data() const { return reinterpret_cast<T const*>(memory_.data()); }
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return capacity_; }
   T& operator[](std::size_t i) { return data()[i]; }
@@ -59,7 +59,7 @@ class buffer<T, host> {
   std::span<T const> span() const { return {data(), size_}; }
 
  private:
-  memory_block memory_;
+  huge_memory memory_;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };

@@ -1,0 +1,47 @@
+#pragma once
+/// @file
+/// One batch on its way through the stages.
+
+#include <nestpipe/core/jagged.hpp>
+#include <nestpipe/embedding/owner_route.hpp>
+
+namespace nestpipe::engine {
+
+/// What all ranks agreed on in `route`.
+struct batch_info {
+  std::uint64_t batch = 0;
+  std::uint64_t step = 0;       ///< global batches trained so far, this one included if it has samples
+  std::uint64_t samples = 0;    ///< good samples over all ranks: the loss is their mean
+  std::uint64_t rows = 0;       ///< data rows, malformed ones included
+  std::uint64_t malformed = 0;
+  bool end = false;             ///< the epoch has no further rows
+  bool stop = false;            ///< somebody asked to stop
+  bool boundary = false;        ///< nothing of the next batch may be routed before this one is written back
+};
+
+/// What one rank says about its part of a batch, sent with the counts.
+struct batch_header {
+  std::uint64_t samples = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t malformed = 0;
+  std::uint64_t end = 0;
+  std::uint64_t stop = 0;
+};
+
+/// What `read` found.
+struct read_result {
+  std::uint64_t rows = 0;  ///< framed rows of this rank's stream
+  bool shared = true;      ///< all ranks framed the same rows (else each its own)
+  bool end = false;
+};
+
+/// Everything about one batch that must survive while later batches are prepared. Reused round robin.
+struct batch_slot {
+  std::vector<sample_block> blocks;  ///< (micro-batches of this rank)
+  read_result read;
+  embedding::source_route source;
+  embedding::owner_route owner;
+  batch_info info;
+};
+
+}  // namespace nestpipe::engine

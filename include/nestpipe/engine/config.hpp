@@ -1,0 +1,25 @@
+#pragma once
+/// @file
+/// What the engine is told once.
+
+#include <nestpipe/core/schema.hpp>
+#include <nestpipe/model/model.hpp>
+
+namespace nestpipe::engine {
+
+struct engine_config {
+  struct schema schema;
+  embedding_layout layout;
+  enum model::task task = model::task::binary;
+  std::size_t batch_size = 2048;     ///< global, rows
+  std::size_t micro_batches = 1;     ///< of one rank
+  std::uint64_t seed = 1;
+  std::uint32_t shards = 1024;       ///< fixed for the life of a model
+  std::uint32_t slots = 6;           ///< batches that may be in flight, at least 2
+  std::uint32_t windows = 1;
+  bool per_rank_files = false;
+  float row_clip_norm = 0.0f;        ///< 0: rows are not clipped
+  float dense_clip_norm = 0.0f;      ///< 0: dense gradients are not clipped
+};
+
+}  // namespace nestpipe::engine

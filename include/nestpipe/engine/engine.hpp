@@ -1,0 +1,333 @@
+#pragma once
+/// @file
+/// The stages of a step, once, whatever the schedule. `execute(op)` runs one; the order is somebody else's business.
+
+#include <nestpipe/comm/comm.hpp>
+#include <nestpipe/engine/batch.hpp>
+#include <nestpipe/engine/config.hpp>
+#include <nestpipe/engine/dense_part.hpp>
+#include <nestpipe/engine/exchanger.hpp>
+#include <nestpipe/engine/feed.hpp>
+#include <nestpipe/engine/micro_batch.hpp>
+#include <nestpipe/engine/router.hpp>
+#include <nestpipe/engine/row_part.hpp>
+#include <nestpipe/exec/stage.hpp>
+#include <nestpipe/reduction/reduction.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <exception>
+
+namespace nestpipe::engine {
+
+/// The engine of one rank. Stages of different lanes run at the same time; what they share is ordered by events.
+template <class Model, class Storage, class Comm, class RowOptimizer, class DenseOptimizer, class Reduction>
+class engine {
+ public:
+  using channel_type = comm::channel_t<Comm>;
+
+  /// Collective: opens the channels. @throws config_error on values that do not fit together
+  engine(engine_config config, Model model, Storage const& storage, Comm comm, RowOptimizer const& row_optimizer,
+         DenseOptimizer const& dense_optimizer, Reduction reduction)
+      : config_{checked(std::move(config), comm.size())},
+        model_{std::move(model)},
+        comm_{std::move(comm)},
+        rows_{storage, row_optimizer},
+        dense_{dense_optimizer},
+        reduction_{std::move(reduction)},
+        router_{comm_.channel("route"), shape(config_, comm_.size())},
+        exchanger_{comm_.channel("exchange")},
+        reduce_channel_{comm_.channel("reduce")},
+        control_{comm_.channel("control")},
+        input_{comm_.channel("input")} {
+    model_.attach({config_.schema, config_.layout, config_.task});
+    rows_.open(config_.layout, config_.seed, static_cast<std::uint32_t>(comm_.rank()), static_cast<std::uint32_t>(comm_.size()));
+    dense_.open(model_.parameters(), config_.seed);
+    // One float more than there are parameters: the loss travels with the gradient, in the same fixed order.
+    reduction_.open({dense_.size() + 1, config_.micro_batches, comm_.rank(), comm_.size()});
+    gradient_.resize(dense_.size());
+    slots_.resize(config_.slots);
+    windows_.resize(config_.windows);
+    for (auto& w : windows_) rows_.shape(w);
+  }
+
+  engine(engine const&) = delete;
+  engine& operator=(engine const&) = delete;
+
+  /// Runs one stage. Called by an executor's lanes.
+  void execute(exec::op const& o) {
+    auto const begin = std::chrono::steady_clock::now();
+    run(o);
+    stage_seconds_[static_cast<std::size_t>(o.what)] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  /// A lane failed: the other ranks must not wait for this one.
+  void failed(std::exception_ptr cause) noexcept {
+    try {
+      std::rethrow_exception(cause);
+    } catch (std::exception const& e) {
+      comm_.abort(e.what());
+    } catch (...) {
+      comm_.abort("unknown exception");
+    }
+  }
+
+  // What the trainer sets at a boundary, when no lane runs.
+
+  /// Batches of `epoch` come next, from `first_index` on; batch numbers go on counting.
+  void begin(feed source, std::uint64_t epoch, std::uint64_t first_index) {
+    feed_ = std::move(source);
+    epoch_ = epoch;
+    epoch_base_ = next_batch_ - first_index;
+  }
+  /// The step after which the next boundary must be (as seen by every rank alike); 0: none but the end of the epoch.
+  void boundary_at(std::uint64_t step) { boundary_step_ = step; }
+  void rate_factors(optimizer::rate_schedule rows, optimizer::rate_schedule dense) {
+    row_rate_ = rows;
+    dense_rate_ = dense;
+  }
+  /// Asks for a boundary at the next routed batch of any rank.
+  void request_stop() { stop_requested_.store(true, std::memory_order_relaxed); }
+  void clear_stop() { stop_requested_.store(false, std::memory_order_relaxed); }
+  void set_progress(std::uint64_t step, std::uint64_t samples) {
+    step_ = step;
+    samples_ = samples;
+  }
+
+  std::uint64_t next_batch() const { return next_batch_; }
+  batch_info const& info(std::uint64_t batch) const { return slots_[batch % slots_.size()].info; }
+  engine_config const& config() const { return config_; }
+  std::uint64_t step() const { return step_; }
+  std::uint64_t samples() const { return samples_; }
+  /// Data rows and malformed rows routed so far, over all ranks.
+  std::uint64_t data_rows() const { return data_rows_; }
+  std::uint64_t malformed() const { return malformed_; }
+  /// Mean loss of the batch that was updated last, the same on every rank.
+  double batch_loss() const { return batch_loss_; }
+  std::array<double, exec::stage_count> const& stage_seconds() const { return stage_seconds_; }
+  Model const& model() const { return model_; }
+  auto& rows() { return rows_; }
+  auto const& rows() const { return rows_; }
+  auto& dense() { return dense_; }
+  auto const& dense() const { return dense_; }
+  Comm& comm() { return comm_; }
+  channel_type& control() { return control_; }
+  channel_type& input() { return input_; }
+
+  /// Called on the compute lane after every update: (step, samples of the batch, mean loss).
+  std::function<void(std::uint64_t, std::uint64_t, double)> on_update;
+
+  /// Scores samples without training: route, read rows (creating none), forward. Collective; lanes must be idle.
+  /// @param sink  (row numbers, labels (n, label width), logits (n, outputs)) of this rank's samples, micro-batch by micro-batch
+  template <class Sink>
+  void score(feed& source, std::uint64_t epoch, Sink sink) {
+    for (std::uint64_t b = 0;; ++b) {
+      source.read(epoch, b, b, scoring_);
+      batch_header const total = router_.route(config_.layout, scoring_, header(scoring_), {"route (evaluation)", b});
+      rows_.retrieve(scoring_.owner, windows_[0], absent_row::missing);
+      for (std::size_t j = 0; j < config_.micro_batches; ++j) {
+        exchanger_.rows(router_.shape(), scoring_, j, windows_[0], landing_[0], {"exchange_rows (evaluation)", b});
+        sample_block const& block = scoring_.blocks[j];
+        micro_[0].forward(model_, dense_.values().data(), config_.layout, block, scoring_.source.micro[j], landing_[0].data());
+        sink(block, micro_[0].logits());
+      }
+      scored_malformed_ += total.malformed;
+      if (total.end == comm_.size()) return;
+    }
+  }
+
+  /// The 128-bit digest of all rows and dense parameters. Collective; lanes must be idle.
+  /// @throws error if the dense parameters of two ranks differ
+  digest parameters_digest() {
+    digest own;
+    rows_.add_to(own);
+    digest replica;
+    dense_.add_to(replica);
+    std::array<std::uint64_t, 4> const mine{own.low(), own.high(), replica.low(), replica.high()};
+    std::vector<std::array<std::uint64_t, 4>> all(comm_.size());
+    control_.all_gather(std::as_bytes(std::span{mine}), std::as_writable_bytes(std::span{all}), {"digest", step_});
+    digest sum = replica;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      if (digest::from_words(all[r][2], all[r][3]) != replica)
+        throw error{"dense parameters differ between ranks", "rank " + std::to_string(r) + ", step " + std::to_string(step_), "report this: replicas must be equal"};
+      sum += digest::from_words(all[r][0], all[r][1]);
+    }
+    return sum;
+  }
+
+ private:
+  static engine_config checked(engine_config c, std::size_t world_size) {
+    require(c.batch_size > 0, "batch size must be at least 1", {}, "set batch_size");
+    require(c.micro_batches > 0, "micro-batches per rank must be at least 1", {}, "set micro_batches");
+    require(c.slots >= 2 && c.slots <= 64, "batches in flight must be from 2 to 64", {}, "set slots");
+    require(!c.per_rank_files || c.batch_size % world_size == 0, "with files per rank the batch size must be a multiple of the number of ranks",
+            "batch size " + std::to_string(c.batch_size) + ", ranks " + std::to_string(world_size), "change either");
+    return c;
+  }
+  static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
+    return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
+            static_cast<std::uint32_t>(c.layout.tables().size()), c.shards};
+  }
+
+  void run(exec::op const& o) {
+    using exec::stage;
+    batch_slot& slot = slots_[o.batch % slots_.size()];
+    comm::call_site const at{exec::name(o.what).data(), slot.info.step};
+    switch (o.what) {
+      case stage::read: feed_.read(epoch_, o.batch - epoch_base_, o.batch, slot); break;
+      case stage::stage: break;  // host memory is the compute space
+      case stage::route: route(o.batch, slot); break;
+      case stage::retrieve: rows_.retrieve(slot.owner, window(o.batch), absent_row::initial); break;
+      case stage::refresh: throw error{"refresh needs a second window", {}, "use a schedule with two windows"};
+      case stage::exchange_rows:
+        exchanger_.rows(router_.shape(), slot, o.part, window(o.batch), landing_[turn(slot, o.part)], at);
+        break;
+      case stage::forward_backward: forward_backward(slot, o.part); break;
+      case stage::weight_gradients: weight_gradients(slot, o.part); break;
+      case stage::exchange_gradients:
+        exchanger_.gradients(router_.shape(), slot, o.part, key_gradients_[turn(slot, o.part)], window(o.batch), at);
+        break;
+      case stage::reduce_dense: reduction_.reduce(reduce_channel_, 0, dense_.size() + 1, at); break;
+      case stage::update_rows:
+        rows_.update(window(o.batch), {config_.row_clip_norm}, slot.info.step, row_rate_.factor(slot.info.step));
+        break;
+      case stage::update_dense: update_dense(slot); break;
+      case stage::write_back: rows_.write_back(slot.owner, window(o.batch)); break;
+    }
+  }
+
+  embedding::window& window(std::uint64_t batch) { return windows_[batch % windows_.size()]; }
+
+  // Which of the two landing buffers a micro-batch uses: they alternate over batches too.
+  std::size_t turn(batch_slot const& slot, std::size_t part) const { return (slot.info.step * config_.micro_batches + part) % 2; }
+
+  batch_header header(batch_slot const& slot) const {
+    batch_header h;
+    for (auto const& block : slot.blocks) {
+      h.samples += block.samples;
+      h.malformed += block.malformed;
+    }
+    // Rows that all ranks have framed are counted once.
+    h.rows = !slot.read.shared || comm_.rank() == 0 ? slot.read.rows : 0;
+    h.end = slot.read.end ? 1 : 0;
+    return h;
+  }
+
+  void route(std::uint64_t batch, batch_slot& slot) {
+    batch_header mine = header(slot);
+    mine.stop = stop_requested_.load(std::memory_order_relaxed) ? 1 : 0;
+    batch_header const total = router_.route(config_.layout, slot, mine, {"route", step_ + 1});
+    if (total.samples != 0) ++step_;
+    samples_ += total.samples;
+    data_rows_ += total.rows;
+    malformed_ += total.malformed;
+    bool const end = total.end == comm_.size();
+    slot.info = {batch, step_, total.samples, total.rows, total.malformed, end, total.stop != 0,
+                 end || total.stop != 0 || (boundary_step_ != 0 && step_ >= boundary_step_)};
+    next_batch_ = batch + 1;
+    check_readable(end);
+  }
+
+  // Every rank sees the same counts, so all of them stop together.
+  void check_readable(bool end) const {
+    if (samples_ != 0 || malformed_ == 0 || !(malformed_ >= 1000 || end)) return;
+    auto const lines = feed_.complaints();
+    throw data_error{"no usable line among the first " + std::to_string(malformed_), lines.empty() ? std::string{} : "first: " + lines.front(),
+                     "check the format and the columns named on the command line"};
+  }
+
+  void forward_backward(batch_slot const& slot, std::size_t j) {
+    std::size_t const side = turn(slot, j);
+    auto& micro = micro_[side];
+    sample_block const& block = slot.blocks[j];
+    auto const& route = slot.source.micro[j];
+    float const* const values = dense_.values().data();
+    micro.forward(model_, values, config_.layout, block, route, landing_[side].data());
+    double const loss = micro.loss(model_, 1.0f / static_cast<float>(slot.info.samples));
+    micro_loss_[side] = static_cast<float>(loss / static_cast<double>(slot.info.samples));
+    key_gradients_[side].resize(route.floats);
+    micro.backward_inputs(model_, values, config_.layout, block, route, landing_[side].data(), key_gradients_[side].data());
+  }
+
+  void weight_gradients(batch_slot const& slot, std::size_t j) {
+    std::size_t const side = turn(slot, j);
+    std::span<float> const leaf = reduction_.leaf(j);
+    micro_[side].backward_weights(model_, dense_.values().data(), leaf.data());
+    leaf[dense_.size()] = micro_loss_[side];
+    reduction_.add(j, 0, dense_.size() + 1);
+  }
+
+  void update_dense(batch_slot const& slot) {
+    std::span<float const> const sum = reduction_.result();
+    batch_loss_ = sum[dense_.size()];
+    if (!std::isfinite(batch_loss_)) {
+      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + culprit(sum),
+                  "lower the learning rate, clip gradients, or check the dense columns"};
+    }
+    std::memcpy(gradient_.data(), sum.data(), gradient_.size() * sizeof(float));
+    dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step));
+    if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
+  }
+
+  // The first dense parameter that is not finite any more, or else the first table of this rank's window.
+  std::string culprit(std::span<float const>) const {
+    std::size_t at = 0;
+    for (auto const& p : dense_.parameters()) {
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        if (!std::isfinite(dense_.values()[at + i])) return ", dense parameter " + p.name;
+      }
+      at += p.size();
+    }
+    for (std::size_t t = 0; t < rows_.tables(); ++t) {
+      for (auto const& w : windows_) {
+        float const* const values = w.rows(t);
+        for (std::size_t i = 0; i < w.slots(t) * w.row_floats(t); ++i) {
+          if (!std::isfinite(values[i])) return ", table " + rows_.table_spec(t).name;
+        }
+      }
+    }
+    return {};
+  }
+
+  engine_config config_;
+  Model model_;
+  Comm comm_;
+  row_part<Storage, RowOptimizer> rows_;
+  dense_part<DenseOptimizer> dense_;
+  Reduction reduction_;
+  router<channel_type> router_;
+  exchanger<channel_type> exchanger_;
+  channel_type reduce_channel_;
+  channel_type control_;
+  channel_type input_;
+
+  feed feed_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t epoch_base_ = 0;  // number of the epoch's batch 0
+  std::uint64_t next_batch_ = 0;
+  std::uint64_t boundary_step_ = 0;
+  std::atomic<bool> stop_requested_{false};
+  optimizer::rate_schedule row_rate_, dense_rate_;
+
+  std::vector<batch_slot> slots_;
+  batch_slot scoring_;
+  std::vector<embedding::window> windows_;
+  std::array<micro_batch<Model>, 2> micro_;
+  std::array<exec::buffer<float>, 2> landing_;
+  std::array<exec::buffer<float>, 2> key_gradients_;
+  std::array<float, 2> micro_loss_{};
+  exec::buffer<float> gradient_;
+
+  // Counted in route, on the route lane.
+  std::uint64_t step_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t data_rows_ = 0;
+  std::uint64_t malformed_ = 0;
+  std::uint64_t scored_malformed_ = 0;
+  double batch_loss_ = 0;
+  std::array<double, exec::stage_count> stage_seconds_{};
+};
+
+}  // namespace nestpipe::engine

@@ -1,0 +1,119 @@
+#pragma once
+/// @file
+/// The `route` stage: keys go to their owners, and all ranks agree on the batch.
+
+#include <nestpipe/comm/comm.hpp>
+#include <nestpipe/engine/batch.hpp>
+
+#include <array>
+
+namespace nestpipe::engine {
+
+/// Owns the message buffers of routing; the results are in the batch slot.
+template <class Channel>
+class router {
+ public:
+  router(Channel channel, embedding::route_shape const& shape) : channel_{std::move(channel)}, shape_{shape} {}
+
+  embedding::route_shape const& shape() const { return shape_; }
+  Channel& channel() { return channel_; }
+
+  /// Collective. Two messages: counts with the header, then keys with lists. O(ids of this rank + keys it owns).
+  /// @return the sum of all ranks' headers (`end`: how many ranks are at the end)
+  batch_header route(embedding_layout const& layout, batch_slot& slot, batch_header const& mine, comm::call_site at) {
+    slot.source.build(layout, slot.blocks, shape_);
+    batch_header const total = exchange_counts(slot, mine, at);
+    slot.owner.expect(shape_);
+    exchange_keys(slot, at);
+    slot.owner.build(shape_);
+    return total;
+  }
+
+ private:
+  static constexpr std::size_t header_words = sizeof(batch_header) / sizeof(std::uint32_t);
+
+  batch_header exchange_counts(batch_slot& slot, batch_header const& mine, comm::call_site at) {
+    std::size_t const words = header_words + shape_.counts();
+    std::size_t const ranks = shape_.world_size;
+    send_words_.resize(ranks * words);
+    receive_words_.resize(ranks * words);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      std::memcpy(send_words_.data() + r * words, &mine, sizeof mine);
+      std::memcpy(send_words_.data() + r * words + header_words, slot.source.counts.data() + r * shape_.counts(),
+                  shape_.counts() * sizeof(std::uint32_t));
+    }
+    equal_.assign(ranks, words);
+    comm::all_to_all_v<Channel, std::uint32_t>(channel_, send_words_, equal_, receive_words_, equal_, scratch_, at);
+    slot.owner.counts.resize(ranks * shape_.counts());
+    batch_header total{};
+    for (std::size_t r = 0; r < ranks; ++r) {
+      batch_header theirs;
+      std::memcpy(static_cast<void*>(&theirs), receive_words_.data() + r * words, sizeof theirs);
+      total.samples += theirs.samples;
+      total.rows += theirs.rows;
+      total.malformed += theirs.malformed;
+      total.end += theirs.end;
+      total.stop += theirs.stop;
+      std::memcpy(slot.owner.counts.data() + r * shape_.counts(), receive_words_.data() + r * words + header_words,
+                  shape_.counts() * sizeof(std::uint32_t));
+    }
+    return total;
+  }
+
+  // Per destination: all keys, then all lists.
+  void exchange_keys(batch_slot& slot, comm::call_site at) {
+    std::size_t const ranks = shape_.world_size;
+    bytes_to_.resize(ranks);
+    bytes_from_.resize(ranks);
+    std::size_t out = 0;
+    std::size_t in = 0;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      bytes_to_[r] = slot.source.owner_keys[r] * sizeof(key_type) + slot.source.owner_lists[r] * sizeof(std::uint32_t);
+      bytes_from_[r] = slot.owner.source_keys[r] * sizeof(key_type) + slot.owner.source_lists[r] * sizeof(std::uint32_t);
+      out += bytes_to_[r];
+      in += bytes_from_[r];
+    }
+    send_.resize(out);
+    receive_.resize(in);
+    std::byte* to = send_.data();
+    key_type const* key = slot.source.keys.data();
+    std::uint32_t const* list = slot.source.lists.data();
+    for (std::size_t r = 0; r < ranks; ++r) {
+      to = put(to, key, slot.source.owner_keys[r]);
+      to = put(to, list, slot.source.owner_lists[r]);
+      key += slot.source.owner_keys[r];
+      list += slot.source.owner_lists[r];
+    }
+    channel_.all_to_all_v(std::span<std::byte const>{send_.span()}, std::span<std::size_t const>{bytes_to_}, receive_.span(),
+                          std::span<std::size_t const>{bytes_from_}, at);
+    std::byte const* from = receive_.data();
+    key_type* key_in = slot.owner.received.data();
+    std::uint32_t* list_in = slot.owner.slots.data();
+    for (std::size_t r = 0; r < ranks; ++r) {
+      from = get(from, key_in, slot.owner.source_keys[r]);
+      from = get(from, list_in, slot.owner.source_lists[r]);
+      key_in += slot.owner.source_keys[r];
+      list_in += slot.owner.source_lists[r];
+    }
+  }
+
+  template <class T>
+  static std::byte* put(std::byte* to, T const* values, std::size_t n) {
+    if (n != 0) std::memcpy(to, values, n * sizeof(T));
+    return to + n * sizeof(T);
+  }
+  template <class T>
+  static std::byte const* get(std::byte const* from, T* values, std::size_t n) {
+    if (n != 0) std::memcpy(values, from, n * sizeof(T));
+    return from + n * sizeof(T);
+  }
+
+  Channel channel_;
+  embedding::route_shape shape_;
+  std::vector<std::uint32_t> send_words_, receive_words_;
+  std::vector<std::size_t> equal_, bytes_to_, bytes_from_;
+  comm::byte_counts scratch_;
+  exec::buffer<std::byte> send_, receive_;
+};
+
+}  // namespace nestpipe::engine

@@ -1,0 +1,139 @@
+#pragma once
+/// @file
+/// The rows this rank owns: a store per table, and the moves between stores and windows.
+
+#include <nestpipe/core/digest.hpp>
+#include <nestpipe/embedding/window.hpp>
+#include <nestpipe/optimizer/clipping.hpp>
+#include <nestpipe/optimizer/optimizer.hpp>
+#include <nestpipe/storage/storage.hpp>
+
+namespace nestpipe::engine {
+
+/// What becomes of a key without a row when it is read.
+enum class absent_row : std::uint8_t {
+  initial,  ///< training: its first value, which write_back will store
+  missing,  ///< evaluation: the table's default; nothing is created
+};
+
+template <class Storage, class Optimizer>
+class row_part {
+ public:
+  row_part(Storage const& prototype, Optimizer const& optimizer) : prototype_{prototype}, optimizer_{optimizer} {}
+
+  /// Opens a store per table. @throws config_error
+  void open(embedding_layout const& layout, std::uint64_t seed, std::uint32_t rank, std::uint32_t world_size) {
+    seed_ = seed;
+    tables_.assign(layout.tables().begin(), layout.tables().end());
+    stores_.clear();
+    for (std::uint32_t t = 0; t < tables_.size(); ++t) {
+      storage::storage_spec spec;
+      spec.table_name = tables_[t].name;
+      spec.table = t;
+      spec.dim = tables_[t].dim;
+      spec.row_floats = row_floats(t);
+      spec.cardinality = tables_[t].cardinality;
+      spec.rank = rank;
+      spec.world_size = world_size;
+      stores_.push_back(prototype_);
+      stores_.back().open(spec);
+    }
+  }
+
+  std::size_t tables() const { return tables_.size(); }
+  struct table const& table_spec(std::size_t t) const { return tables_[t]; }
+  std::size_t row_floats(std::size_t t) const { return tables_[t].dim + optimizer_.state_size(tables_[t].dim); }
+  Storage& store(std::size_t t) { return stores_[t]; }
+  Storage const& store(std::size_t t) const { return stores_[t]; }
+  Optimizer const& optimizer() const { return optimizer_; }
+
+  /// Gives a window this part's widths.
+  void shape(embedding::window& w) const {
+    std::vector<std::size_t> dims, floats;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      dims.push_back(tables_[t].dim);
+      floats.push_back(row_floats(t));
+    }
+    w.shape(dims, floats);
+  }
+
+  /// Reads the rows of a batch into its window. O(keys * row floats).
+  void retrieve(embedding::owner_route const& route, embedding::window& w, absent_row absent) {
+    w.reset(route);
+    for (std::uint32_t t = 0; t < tables_.size(); ++t) {
+      auto const keys = route.table_keys(t);
+      if (keys.empty()) continue;
+      auto const handles = w.handles(t);
+      if (absent == absent_row::initial) stores_[t].pin(keys);
+      stores_[t].find(keys, handles);
+      stores_[t].gather(handles, w.rows(t));
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * row_floats(t), absent);
+      }
+    }
+  }
+
+  /// One optimizer update per row that has a gradient. O(keys * row floats).
+  void update(embedding::window& w, optimizer::clip_by_norm clip, std::uint64_t step, float rate_factor) const {
+    optimizer::with_concrete(optimizer_, [&](auto const& o) {
+      auto const constants = o.prepare(step, rate_factor);
+      for (std::size_t t = 0; t < tables_.size(); ++t) {
+        std::size_t const stride = w.row_floats(t);
+        auto const has = w.has_gradient(t);
+        with_static_dim(w.dim(t), [&](auto dim) {
+          float* row = w.rows(t);
+          float* g = w.gradients(t);
+          for (std::size_t i = 0; i < has.size(); ++i, row += stride, g += dim) {
+            if (has[i] == 0) continue;
+            clip.apply(g, dim);
+            o.update(row, row + dim, g, dim, constants);
+          }
+        });
+      }
+    });
+  }
+
+  /// Stores the rows of a window; a row that was new is created now. O(keys * row floats).
+  void write_back(embedding::owner_route const& route, embedding::window& w) {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      auto const keys = route.table_keys(t);
+      if (keys.empty()) continue;
+      auto const handles = w.handles(t);
+      // Handles of retrieve may be stale (another window has created rows since), so the keys are looked up again.
+      stores_[t].find_or_create(keys, handles);
+      stores_[t].scatter(handles, w.rows(t));
+      stores_[t].release(keys);
+    }
+  }
+
+  /// Adds every row with its state.
+  void add_to(digest& d) const {
+    for (std::size_t t = 0; t < tables_.size(); ++t)
+      stores_[t].for_each([&](key_type key, std::span<float const> row) { d.add(t, key, row); });
+  }
+
+  std::uint64_t rows() const {
+    std::uint64_t n = 0;
+    for (auto const& s : stores_) n += s.size();
+    return n;
+  }
+
+ private:
+  void first_value(std::uint32_t t, key_type key, float* row, absent_row absent) const {
+    std::size_t const dim = tables_[t].dim;
+    if (absent == absent_row::missing) {
+      for (std::size_t k = 0; k < dim; ++k) row[k] = tables_[t].missing;
+      return;
+    }
+    tables_[t].init(seed_, t, key, row, dim);
+    optimizer_.initialize(row + dim, dim);
+  }
+
+  Storage prototype_;
+  Optimizer optimizer_;
+  std::uint64_t seed_ = 0;
+  std::vector<struct table> tables_;
+  std::vector<Storage> stores_;
+};
+
+}  // namespace nestpipe::engine

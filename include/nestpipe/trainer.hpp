@@ -1,0 +1,302 @@
+#pragma once
+/// @file
+/// The composition of the policies, nothing else.
+
+#include <nestpipe/checkpoint/checkpoint.hpp>
+#include <nestpipe/engine/engine.hpp>
+#include <nestpipe/engine/pipeline.hpp>
+#include <nestpipe/exec/thread_lanes.hpp>
+#include <nestpipe/metric/collector.hpp>
+#include <nestpipe/reduction/ordered.hpp>
+#include <nestpipe/trainer_config.hpp>
+
+#include <filesystem>
+#include <optional>
+
+namespace nestpipe {
+
+/// The policies of a trainer as values; those not given are default constructed.
+template <class Model, class Storage, class Schedule, class RowOptimizer, class DenseOptimizer, class Reduction>
+struct trainer_policies {
+  Model model{};
+  Storage storage{};
+  Schedule schedule{};
+  RowOptimizer row_optimizer{};
+  DenseOptimizer dense_optimizer{};
+  Reduction reduction{};
+};
+
+/// What fit did; the same on every rank.
+struct fit_result {
+  std::uint64_t steps = 0;      ///< global batches trained in this call
+  std::uint64_t samples = 0;
+  double seconds = 0;
+  double loss = 0;              ///< mean over the samples of the last epoch, each before its update
+  bool stopped = false;         ///< somebody asked to stop
+};
+
+/// Scores of one rank's samples, in order of row number.
+struct predictions {
+  std::vector<std::uint64_t> row;
+  std::vector<float> score;  ///< (rows, outputs)
+};
+
+/// Trains one model on one rank; every rank makes one, with equal arguments. All members are collective over the ranks
+/// unless they say otherwise, and throw on every rank when one rank fails.
+///
+/// @tparam Model           see model/model.hpp
+/// @tparam Storage         see storage/storage.hpp; one store per table is made from the given value
+/// @tparam Comm            see comm/comm.hpp
+/// @tparam Schedule        see schedule/schedule.hpp
+/// @tparam RowOptimizer, DenseOptimizer  see optimizer/optimizer.hpp
+/// @tparam Executor        see exec/executor.hpp
+/// @tparam Reduction       see reduction/reduction.hpp
+template <class Model, class Storage, class Comm, class Schedule, class RowOptimizer, class DenseOptimizer, class Executor = exec::thread_lanes,
+          class Reduction = reduction::ordered>
+class trainer {
+  static_assert(model::audit<Model>() && storage::audit<Storage>() && comm::audit<Comm>() && schedule::audit<Schedule>() &&
+                optimizer::audit<RowOptimizer>() && optimizer::audit<DenseOptimizer>() && exec::audit<Executor>() && reduction::audit<Reduction>());
+
+ public:
+  using policies = trainer_policies<Model, Storage, Schedule, RowOptimizer, DenseOptimizer, Reduction>;
+  using engine_type = engine::engine<Model, Storage, Comm, RowOptimizer, DenseOptimizer, Reduction>;
+
+  explicit trainer(trainer_config config, Comm comm, policies p = {})
+      : config_{std::move(config)}, comm_{std::move(comm)}, policies_{std::move(p)} {
+    config_.row_rate.check();
+    config_.dense_rate.check();
+    require(config_.dim > 0, "embedding dim must be at least 1", {}, "set dim");
+  }
+  trainer(trainer const&) = delete;
+  trainer& operator=(trainer const&) = delete;
+  ~trainer() { executor_.stop(); }
+
+  /// Fixes tables and shapes for data with these columns. fit, evaluate and load do so by themselves.
+  /// @throws config_error when the data's features are not those of the configuration
+  void attach(schema const& columns) {
+    if (engine_) {
+      require(columns.features == columns_.features && columns.dense == columns_.dense && columns.labels == columns_.labels,
+              "this dataset has other columns than the one the model was made for", {}, "name the same features, dense columns and labels");
+      return;
+    }
+    columns_ = columns;
+    engine::engine_config c;
+    c.schema = columns;
+    c.layout = layout_for(columns);
+    c.task = config_.task;
+    c.batch_size = config_.batch_size;
+    c.micro_batches = config_.micro_batches;
+    c.seed = config_.seed;
+    c.shards = config_.shards;
+    c.slots = config_.batches_in_flight;
+    c.windows = policies_.schedule.windows();
+    c.per_rank_files = config_.per_rank_files;
+    c.row_clip_norm = config_.row_clip_norm;
+    c.dense_clip_norm = config_.dense_clip_norm;
+    engine_.emplace(std::move(c), policies_.model, policies_.storage, comm_, policies_.row_optimizer, policies_.dense_optimizer, policies_.reduction);
+    engine_->rate_factors(config_.row_rate, config_.dense_rate);
+    engine_->on_update = [this](std::uint64_t step, std::uint64_t samples, double loss) {
+      loss_sum_ += loss * static_cast<double>(samples);
+      loss_samples_ += samples;
+      if (config_.on_step) config_.on_step({epoch_, step, samples, loss});
+    };
+  }
+
+  /// Trains on config.epochs passes over the data, or until config.steps.
+  template <class Dataset>
+  fit_result fit(Dataset const& dataset) {
+    return fit(dataset, [](std::uint64_t, fit_result const&) { return true; });
+  }
+
+  /// As above; after each epoch calls `after_epoch(epoch, result so far)` on every rank, lanes idle: it may evaluate or save,
+  /// and returns whether to go on (the same answer on every rank).
+  template <class Dataset, class AfterEpoch>
+  fit_result fit(Dataset const& dataset, AfterEpoch after_epoch) {
+    attach(dataset.schema());
+    guard failing{*this};
+    auto const begin = std::chrono::steady_clock::now();
+    std::uint64_t const first_step = engine_->step();
+    std::uint64_t const first_samples = engine_->samples();
+    if (!started_) executor_.start(exec::work::of(*engine_));
+    started_ = true;
+
+    engine::feed source = make_feed(dataset);
+    fit_result result;
+    auto const measure = [&] {
+      result.steps = engine_->step() - first_step;
+      result.samples = engine_->samples() - first_samples;
+      result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      result.loss = loss_samples_ == 0 ? 0.0 : loss_sum_ / static_cast<double>(loss_samples_);
+    };
+    for (; position_.epoch < config_.epochs && !finished() && !result.stopped; position_ = {position_.epoch + 1, 0}) {
+      epoch_ = position_.epoch;
+      loss_sum_ = 0;
+      loss_samples_ = 0;
+      if (position_.row != 0) source.seek(position_);
+      engine_->begin(source, epoch_, position_.row / rows_per_batch());
+      batches_read_ = engine_->next_batch();
+      bool ended = false;
+      while (!ended && !finished() && !result.stopped) {
+        std::uint64_t const first = engine_->next_batch();
+        engine_->boundary_at(config_.steps);
+        engine::pipeline p{*engine_, executor_, batches_read_};
+        policies_.schedule.run(p);
+        auto const& info = engine_->info(engine_->next_batch() - 1);
+        ended = info.end;
+        result.stopped = info.stop;
+        position_.row += (engine_->next_batch() - first) * rows_per_batch();
+      }
+      measure();
+      if (!ended) break;  // steps or stop: the epoch goes on in the next call
+      if (!after_epoch(epoch_, result)) {
+        position_ = {position_.epoch + 1, 0};
+        break;
+      }
+    }
+    measure();
+    failing.done = true;
+    return result;
+  }
+
+  /// Metrics over all ranks' samples; creates no rows. The same bits on every rank and for any number of ranks.
+  template <class Dataset>
+  metric::summary evaluate(Dataset const& dataset) {
+    attach(dataset.schema());
+    guard failing{*this};
+    engine::feed source = make_feed(dataset);
+    metric::collector collected;
+    std::vector<float> scores, labels;
+    std::size_t const outputs = engine_->model().outputs();
+    engine_->score(source, 0, [&](sample_block const& block, std::span<float const> logits) {
+      scores.resize(block.samples);
+      labels.resize(block.samples);
+      for (std::size_t i = 0; i < block.samples; ++i) {  // the first output and label are those that metrics judge
+        scores[i] = engine_->model().score(logits[i * outputs]);
+        labels[i] = block.labels[i * block.label_width];
+      }
+      collected.add(scores, labels);
+    });
+    collected.gather(engine_->control(), comm_.size(), {"evaluate", engine_->step()});
+    failing.done = true;
+    return collected.summarize();
+  }
+
+  /// Scores of this rank's samples (with one rank: of all), ordered by row number. Not gathered.
+  template <class Dataset>
+  predictions predict(Dataset const& dataset) {
+    attach(dataset.schema());
+    guard failing{*this};
+    engine::feed source = make_feed(dataset);
+    predictions out;
+    std::size_t const outputs = engine_->model().outputs();
+    std::vector<std::size_t> order;
+    predictions raw;
+    engine_->score(source, 0, [&](sample_block const& block, std::span<float const> logits) {
+      for (std::size_t i = 0; i < block.samples; ++i) {
+        order.push_back(raw.row.size());
+        raw.row.push_back(block.row[i]);
+        for (std::size_t k = 0; k < outputs; ++k) raw.score.push_back(engine_->model().score(logits[i * outputs + k]));
+      }
+    });
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return raw.row[a] < raw.row[b]; });
+    for (std::size_t const i : order) {
+      out.row.push_back(raw.row[i]);
+      out.score.insert(out.score.end(), raw.score.begin() + static_cast<std::ptrdiff_t>(i * outputs),
+                       raw.score.begin() + static_cast<std::ptrdiff_t>((i + 1) * outputs));
+    }
+    failing.done = true;
+    return out;
+  }
+
+  /// Writes a checkpoint directory: see checkpoint/checkpoint.hpp.
+  void save(std::filesystem::path const& directory) {
+    require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
+    guard failing{*this};
+    checkpoint::save(*engine_, directory, position_);
+    failing.done = true;
+  }
+
+  /// Continues from a checkpoint made by a trainer with the same model, tables and optimizers, with any number of ranks.
+  void load(std::filesystem::path const& directory) {
+    guard failing{*this};
+    attach(checkpoint::read_schema(directory));
+    position_ = checkpoint::load(*engine_, directory);
+    failing.done = true;
+  }
+
+  /// Hash over all rows with their state and all dense parameters; does not depend on the number of ranks.
+  digest parameters_digest() {
+    require(engine_.has_value(), "there are no parameters yet", "trainer", "call attach, fit or load first");
+    return engine_->parameters_digest();
+  }
+
+  /// Not collective; may be called from any thread or on one rank only: all ranks stop after the same batch.
+  void request_stop() {
+    if (engine_) engine_->request_stop();
+  }
+
+  trainer_config const& config() const { return config_; }
+  engine_type& engine() { return *engine_; }
+  data::data_position position() const { return position_; }
+  std::vector<std::string> complaints() const { return complaints_; }
+
+ private:
+  // Leaving by an exception must not leave the other ranks waiting, nor lanes running.
+  struct guard {
+    explicit guard(trainer& t) : self{t} {}
+    guard(guard const&) = delete;
+    guard& operator=(guard const&) = delete;
+    ~guard() {
+      if (done) return;
+      self.comm_.abort("rank left by an exception");
+      self.executor_.stop();
+    }
+    trainer& self;
+    bool done = false;
+  };
+
+  bool finished() const { return config_.steps != 0 && engine_->step() >= config_.steps; }
+  std::size_t rows_per_batch() const { return config_.per_rank_files ? config_.batch_size / comm_.size() : config_.batch_size; }
+
+  template <class Dataset>
+  engine::feed make_feed(Dataset const& dataset) {
+    return engine::feed::make(dataset, comm_, engine_->input(),
+                              {config_.batch_size, config_.micro_batches, comm_.rank(), comm_.size(), config_.per_rank_files});
+  }
+
+  embedding_layout layout_for(schema const& columns) const {
+    std::vector<table> tables = config_.tables;
+    std::vector<feature> features = config_.features;
+    if (features.empty()) {
+      model::embedding_request const request = policies_.model.request(config_.dim);
+      bool const own_tables = tables.empty();
+      for (auto const& name : columns.features) {
+        if (own_tables) tables.push_back({name, request.dim, request.init, 0.0f, config_.cardinality});
+        features.push_back({name, name, request.pooling});
+      }
+    }
+    require(features.size() == columns.features.size(), "the data has " + std::to_string(columns.features.size()) + " features but the configuration names " + std::to_string(features.size()),
+            {}, "list one feature per categorical column, in the same order");
+    for (std::size_t f = 0; f < features.size(); ++f) {
+      require(features[f].name == columns.features[f], "feature " + std::to_string(f) + " of the configuration is " + features[f].name + " but the data has " + columns.features[f],
+              {}, "list the features in the order of the data");
+    }
+    return {std::move(tables), std::move(features)};
+  }
+
+  trainer_config config_;
+  Comm comm_;
+  policies policies_;
+  schema columns_;
+  std::optional<engine_type> engine_;
+  Executor executor_;
+  bool started_ = false;
+  std::uint64_t batches_read_ = 0;
+  std::uint64_t epoch_ = 0;
+  data::data_position position_;
+  double loss_sum_ = 0;
+  std::uint64_t loss_samples_ = 0;
+  std::vector<std::string> complaints_;
+};
+
+}  // namespace nestpipe

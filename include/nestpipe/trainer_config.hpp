@@ -1,0 +1,46 @@
+#pragma once
+/// @file
+/// Everything about a training run that is a number or a name rather than a type.
+
+#include <nestpipe/core/schema.hpp>
+#include <nestpipe/model/model.hpp>
+#include <nestpipe/optimizer/rate_schedule.hpp>
+
+#include <functional>
+
+namespace nestpipe {
+
+/// State of a run after an update; the same on every rank.
+struct progress {
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;           ///< global batches trained
+  std::uint64_t batch_samples = 0;  ///< good samples of this batch
+  double loss = 0;                  ///< mean over them, before the update
+};
+
+struct trainer_config {
+  std::vector<table> tables{};      ///< empty: one table per feature of the data, shaped as the model asks
+  std::vector<feature> features{};  ///< empty: as above. In the order of the data's features
+  std::size_t dim = 16;             ///< embedding size that the model is asked with
+  std::uint64_t cardinality = 0;    ///< of every table made from the data; 0: unknown (storage::dense needs it)
+  enum model::task task = model::task::binary;
+
+  std::size_t batch_size = 2048;    ///< rows of a *global* batch; the loss is the mean over its good samples
+  std::size_t micro_batches = 1;    ///< of one rank. Results depend on ranks * micro_batches, not on either alone
+  std::uint64_t epochs = 1;
+  std::uint64_t steps = 0;          ///< stop after so many global batches; 0: no limit
+  std::uint64_t seed = 1;
+  std::uint32_t shards = 1024;      ///< key ranges that move between ranks as a whole; fixed for the life of a model
+  std::uint32_t batches_in_flight = 6;
+  bool per_rank_files = false;      ///< each rank reads its own dataset: then the result depends on the number of ranks
+
+  optimizer::rate_schedule row_rate{};
+  optimizer::rate_schedule dense_rate{};
+  float row_clip_norm = 0.0f;       ///< 0: off
+  float dense_clip_norm = 0.0f;     ///< global norm; 0: off
+
+  /// Called after every update on the compute lane of every rank; keep it short.
+  std::function<void(progress const&)> on_step{};
+};
+
+}  // namespace nestpipe

@@ -31,13 +31,15 @@ macro(nestpipe_enable component)
     message(FATAL_ERROR "NESTPIPE_ENABLE_${_upper} is '${NESTPIPE_ENABLE_${_upper}}'; say AUTO, ON or OFF")
   endif()
   set(nestpipe_${component}_FOUND FALSE)
-  if(NESTPIPE_ENABLE_${_upper} STREQUAL "AUTO" OR NESTPIPE_ENABLE_${_upper})
+  if("${component}" STREQUAL "nccl" AND NOT TARGET nestpipe::cuda)
+    # NCCL moves device memory: off with CUDA, and CUDA=OFF is not to be undone from here.
+  elseif(NESTPIPE_ENABLE_${_upper} STREQUAL "AUTO" OR NESTPIPE_ENABLE_${_upper})
     nestpipe_add_component(${component})
   endif()
   if(nestpipe_${component}_FOUND)
     message(STATUS "nestpipe::${component}: on")
   elseif(NOT NESTPIPE_ENABLE_${_upper} STREQUAL "AUTO" AND NESTPIPE_ENABLE_${_upper})
-    message(FATAL_ERROR "NESTPIPE_ENABLE_${_upper} is ON, but its toolkit was not found: install the Debian package ${nestpipe_${component}_package}, "
+    message(FATAL_ERROR "NESTPIPE_ENABLE_${_upper} is ON, but its toolkit was not found or what it builds on is off: install the Debian package ${nestpipe_${component}_package}, "
       "add its place to CMAKE_PREFIX_PATH, or set NESTPIPE_ENABLE_${_upper}=OFF")
   else()
     message(STATUS "nestpipe::${component}: off (package ${nestpipe_${component}_package})")

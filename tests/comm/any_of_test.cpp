@@ -1,10 +1,10 @@
-#include "comm_conformance.hpp"
+#include <doctest/doctest.h>
 
 #include <nestpipe/comm/any_of.hpp>
 #include <nestpipe/comm/self.hpp>
 #include <nestpipe/comm/threads.hpp>
 
-#include <doctest/doctest.h>
+#include "comm_conformance.hpp"
 
 #include <array>
 
@@ -44,7 +44,8 @@ TEST_CASE("any_of forwards abort and share") {
   CHECK_THROWS_WITH_AS(threads::run(3,
                                     [&](threads& inner) {
                                       any comm{inner};
-                                      auto const p = np::comm::share<int>(comm, [] { return std::make_shared<int>(1); });
+                                      auto const p =
+                                          np::comm::share<int>(comm, [] { return std::make_shared<int>(1); });
                                       seen[comm.rank()] = p.get();
                                       auto channel = comm.channel("x");
                                       if (comm.rank() == 1) {

@@ -37,10 +37,13 @@ inline std::byte content(std::uint64_t seed, std::size_t from, std::size_t to, s
 }
 
 template <class H>
-void one_round_of_each(H& h, std::size_t rank, std::size_t size, std::uint64_t seed, std::size_t largest, std::uint64_t step) {
+void one_round_of_each(H& h, std::size_t rank, std::size_t size, std::uint64_t seed, std::size_t largest,
+                       std::uint64_t step) {
   call_site const at{"conformance", step};
   {  // all_to_all_v: sizes differ by pair, one in three is zero
-    auto const bytes = [&](std::size_t from, std::size_t to) { return draw(seed, from, to, 3) == 0 ? 0 : draw(seed + 1, from, to, largest + 1); };
+    auto const bytes = [&](std::size_t from, std::size_t to) {
+      return draw(seed, from, to, 3) == 0 ? 0 : draw(seed + 1, from, to, largest + 1);
+    };
     std::vector<std::size_t> send_bytes(size), recv_bytes(size);
     std::vector<std::byte> send, recv;
     std::size_t expected = 0;
@@ -51,8 +54,8 @@ void one_round_of_each(H& h, std::size_t rank, std::size_t size, std::uint64_t s
       expected += recv_bytes[r];
     }
     recv.assign(expected, std::byte{0xee});
-    h.all_to_all_v(std::span<std::byte const>{send}, std::span<std::size_t const>{send_bytes}, std::span{recv}, std::span<std::size_t const>{recv_bytes},
-                   at);
+    h.all_to_all_v(std::span<std::byte const>{send}, std::span<std::size_t const>{send_bytes}, std::span{recv},
+                   std::span<std::size_t const>{recv_bytes}, at);
     std::size_t i = 0;
     for (std::size_t r = 0; r < size; ++r) {
       for (std::size_t j = 0; j < recv_bytes[r]; ++j, ++i) check(recv[i] == content(seed, r, rank, j), "all_to_all_v");
@@ -163,7 +166,8 @@ void stress(C& comm, std::size_t steps) {
     std::size_t total = 0;
     for (std::size_t r = 0; r < size; ++r) total += recv_count[r] = theirs[r];
     recv.assign(total, 0);
-    np::comm::all_to_all_v(channel, std::span<std::uint64_t const>{send}, send_count, std::span{recv}, recv_count, scratch, at);
+    np::comm::all_to_all_v(channel, std::span<std::uint64_t const>{send}, send_count, std::span{recv}, recv_count,
+                           scratch, at);
     std::size_t i = 0;
     for (std::size_t r = 0; r < size; ++r) {
       check(theirs[r] == (step * 7 + r * 3 + rank) % 20, "counts");
@@ -194,9 +198,16 @@ void refuses_misuse(C& comm) {
   call_site const at{"misuse_stage", 9};
   std::span<std::byte const> const send{buffer};
   std::span<std::byte> const recv{buffer};
-  refused([&] { channel.all_to_all_v(send, std::span<std::size_t const>{too_many}, recv, std::span<std::size_t const>{too_many}, at); });
-  refused([&] { channel.all_to_all_v(send, std::span<std::size_t const>{fives}, recv, std::span<std::size_t const>{fours}, at); });
-  refused([&] { channel.all_to_all_v(send, std::span<std::size_t const>{fours}, recv, std::span<std::size_t const>{fives}, at); });
+  refused([&] {
+    channel.all_to_all_v(send, std::span<std::size_t const>{too_many}, recv, std::span<std::size_t const>{too_many},
+                         at);
+  });
+  refused([&] {
+    channel.all_to_all_v(send, std::span<std::size_t const>{fives}, recv, std::span<std::size_t const>{fours}, at);
+  });
+  refused([&] {
+    channel.all_to_all_v(send, std::span<std::size_t const>{fours}, recv, std::span<std::size_t const>{fives}, at);
+  });
   refused([&] { channel.all_gather(send, recv.first(size * 4 - 1), at); });
   refused([&] { channel.broadcast(recv, size, at); });
   channel.barrier(at);  // and the channel still works

@@ -1,8 +1,8 @@
-#include "comm_conformance.hpp"
+#include <doctest/doctest.h>
 
 #include <nestpipe/comm/self.hpp>
 
-#include <doctest/doctest.h>
+#include "comm_conformance.hpp"
 
 #include <string>
 
@@ -26,7 +26,8 @@ TEST_CASE("self: an abort ends later collectives of every copy") {
   auto channel = copy.channel("x");
   comm.abort("disk is full");
   comm.abort("too late to matter");
-  CHECK_THROWS_WITH_AS(channel.barrier({"route", 3}), "rank 0 failed: disk is full (rank 0 was in route, step 3)", np::comm_error);
+  CHECK_THROWS_WITH_AS(channel.barrier({"route", 3}), "rank 0 failed: disk is full (rank 0 was in route, step 3)",
+                       np::comm_error);
 }
 
 TEST_CASE("self: without share of its own every caller makes one") {

@@ -1,8 +1,8 @@
-#include "comm_conformance.hpp"
+#include <doctest/doctest.h>
 
 #include <nestpipe/comm/threads.hpp>
 
-#include <doctest/doctest.h>
+#include "comm_conformance.hpp"
 
 #include <array>
 #include <string>
@@ -53,7 +53,8 @@ TEST_CASE("threads meet the suite of communicators") {
 TEST_CASE("threads: random start delays") {
   for (int round = 0; round < 20; ++round) {
     threads::run(4, [&](threads& comm) {
-      std::this_thread::sleep_for(std::chrono::microseconds{(comm.rank() * 7919 + static_cast<std::size_t>(round) * 104729) % 3000});
+      std::this_thread::sleep_for(
+          std::chrono::microseconds{(comm.rank() * 7919 + static_cast<std::size_t>(round) * 104729) % 3000});
       comm_conformance::values(comm, 2, 100);
     });
   }
@@ -110,7 +111,7 @@ TEST_CASE("threads: an abort wakes every lane of every rank") {
     }
     for (auto& lane : lanes) lane.join();
   });
-  CHECK(woken == 7);  // all but the one that aborts and the one whose only barrier was met
+  CHECK(woken == 7);                              // all but the one that aborts and the one whose only barrier was met
   CHECK(line == "rank 1 failed: lost the disk");  // nobody threw, and yet the world has failed
 }
 
@@ -140,27 +141,25 @@ TEST_CASE("threads: exceptions that are no std::exception pass through") {
 
 TEST_CASE("threads: a late rank is reported with rank, stage, step and who is missing") {
   double const took = seconds_of([] {
-    std::string const line = failure_of(
-        4,
-        [](threads& comm) {
-          auto channel = comm.channel("exchange");
-          channel.barrier({"route", 4});
-          if (comm.rank() == 3) std::this_thread::sleep_for(600ms);
-          channel.all_reduce_sum({}, {"reduce_dense", 5});
-        },
-        {.deadline = 150ms});
+    std::string const line = failure_of(4,
+                                        [](threads& comm) {
+                                          auto channel = comm.channel("exchange");
+                                          channel.barrier({"route", 4});
+                                          if (comm.rank() == 3) std::this_thread::sleep_for(600ms);
+                                          channel.all_reduce_sum({}, {"reduce_dense", 5});
+                                        },
+                                        {.deadline = 150ms});
     CHECK(contains(line, "all_reduce_sum on channel 'exchange' did not end within 0.15 s"));
     CHECK(contains(line, "reduce_dense, step 5"));
     CHECK(contains(line, "still waiting for rank 3 (last in route, step 4)"));
   });
   CHECK(took < 2.0);
-  std::string const line = failure_of(
-      2,
-      [](threads& comm) {
-        auto channel = comm.channel("exchange");
-        if (comm.rank() == 0) channel.barrier({"route", 4});
-      },
-      {.deadline = 50ms});
+  std::string const line = failure_of(2,
+                                      [](threads& comm) {
+                                        auto channel = comm.channel("exchange");
+                                        if (comm.rank() == 0) channel.barrier({"route", 4});
+                                      },
+                                      {.deadline = 50ms});
   CHECK(contains(line, "(rank 0, route, step 4, still waiting for rank 1 (never came))"));
 }
 

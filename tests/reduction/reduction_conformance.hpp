@@ -39,7 +39,8 @@ inline std::vector<float> tree(std::size_t micro_batches, std::size_t parameters
 
 /// Runs batch `batch` on an open reduction, in ranges that end at `bounds` (ascending, the last one is `parameters`).
 template <class R, class H>
-void one_batch(R& r, H& channel, np::reduction::reduction_shape shape, std::vector<std::size_t> const& bounds, std::uint64_t batch) {
+void one_batch(R& r, H& channel, np::reduction::reduction_shape shape, std::vector<std::size_t> const& bounds,
+               std::uint64_t batch) {
   for (std::size_t j = 0; j < shape.local_micro_batches; ++j) {
     std::vector<float> const g = gradient(j * shape.world_size + shape.rank, shape.parameters, batch);
     std::span<float> const to = r.leaf(j);
@@ -59,8 +60,9 @@ void one_batch(R& r, H& channel, np::reduction::reduction_shape shape, std::vect
 
 /// The results of all ranks after `batches` batches (the last batch counts).
 template <class R>
-std::vector<std::vector<float>> results(R const& prototype, std::size_t world, std::size_t local, std::size_t parameters,
-                                        std::vector<std::size_t> const& bounds, std::uint64_t batches = 1) {
+std::vector<std::vector<float>> results(R const& prototype, std::size_t world, std::size_t local,
+                                        std::size_t parameters, std::vector<std::size_t> const& bounds,
+                                        std::uint64_t batches = 1) {
   std::vector<std::vector<float>> all(world);
   np::comm::threads::run(world, [&](np::comm::threads& comm) {
     np::reduction::reduction_shape const shape{parameters, local, comm.rank(), world};

@@ -1,11 +1,11 @@
-#include "reduction_conformance.hpp"
+#include <doctest/doctest.h>
 
 #include <nestpipe/comm/self.hpp>
 #include <nestpipe/reduction/any_of.hpp>
 #include <nestpipe/reduction/native.hpp>
 #include <nestpipe/reduction/ordered.hpp>
 
-#include <doctest/doctest.h>
+#include "reduction_conformance.hpp"
 
 #include <cstring>
 #include <utility>
@@ -27,8 +27,9 @@ bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-std::pair<std::size_t, std::size_t> const shapes[] = {{1, 8}, {2, 4}, {4, 2}, {8, 1}, {1, 6}, {2, 3}, {3, 2}, {6, 1}, {1, 1},
-                                                      {3, 1}, {1, 3}, {5, 1}, {1, 5}, {1, 7}, {2, 5}, {5, 2}, {4, 3}, {3, 4}};
+std::pair<std::size_t, std::size_t> const shapes[] = {{1, 8}, {2, 4}, {4, 2}, {8, 1}, {1, 6}, {2, 3},
+                                                      {3, 2}, {6, 1}, {1, 1}, {3, 1}, {1, 3}, {5, 1},
+                                                      {1, 5}, {1, 7}, {2, 5}, {5, 2}, {4, 3}, {3, 4}};
 
 }  // namespace
 
@@ -39,7 +40,8 @@ TEST_CASE_TEMPLATE("ordered: every rank has the bits of the tree, whatever the n
       CAPTURE(local);
       CAPTURE(parameters);
       auto const expected = suite::tree(world * local, parameters);
-      for (auto const& mine : suite::results(R{ordered{}}, world, local, parameters, {parameters})) CHECK(same_bits(mine, expected));
+      for (auto const& mine : suite::results(R{ordered{}}, world, local, parameters, {parameters}))
+        CHECK(same_bits(mine, expected));
     }
   }
 }
@@ -49,7 +51,8 @@ TEST_CASE("ordered: ranges give the same bits as the whole, batch after batch") 
     CAPTURE(world);
     CAPTURE(local);
     auto const expected = suite::tree(world * local, 4500, 2);
-    for (auto const& mine : suite::results(ordered{}, world, local, 4500, {1, 1, 3, 2500, 4499, 4500}, 3)) CHECK(same_bits(mine, expected));
+    for (auto const& mine : suite::results(ordered{}, world, local, 4500, {1, 1, 3, 2500, 4499, 4500}, 3))
+      CHECK(same_bits(mine, expected));
   }
 }
 
@@ -81,7 +84,8 @@ TEST_CASE("negative control: native has other bits on other numbers of ranks, so
   CHECK(!same_bits(one, suite::tree(8, 1000)));
 }
 
-TEST_CASE_TEMPLATE("reductions: leaves are aligned, copies before open are independent, shapes are checked", R, ordered, native, any) {
+TEST_CASE_TEMPLATE("reductions: leaves are aligned, copies before open are independent, shapes are checked", R, ordered,
+                   native, any) {
   R const prototype{[] {
     if constexpr (std::same_as<R, any>) {
       return ordered{};

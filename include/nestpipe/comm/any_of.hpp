@@ -23,8 +23,8 @@ class any_of {
    public:
     explicit channel_type(std::variant<channel_t<Cs>...> chosen) : chosen_{std::move(chosen)} {}
 
-    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes, std::span<std::byte> recv,
-                      std::span<std::size_t const> recv_bytes, call_site at) {
+    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes,
+                      std::span<std::byte> recv, std::span<std::size_t const> recv_bytes, call_site at) {
       std::visit([&](auto& h) { h.all_to_all_v(send, send_bytes, recv, recv_bytes, at); }, chosen_);
     }
     void all_gather(std::span<std::byte const> send, std::span<std::byte> recv, call_site at) {
@@ -45,8 +45,7 @@ class any_of {
   };
 
   template <class C>
-    requires(std::same_as<std::remove_cvref_t<C>, Cs> || ...)
-  any_of(C&& chosen) : chosen_{std::forward<C>(chosen)} {}
+  requires(std::same_as<std::remove_cvref_t<C>, Cs> || ...) any_of(C&& chosen) : chosen_{std::forward<C>(chosen)} {}
 
   std::size_t rank() const {
     return std::visit([](auto const& c) -> std::size_t { return c.rank(); }, chosen_);

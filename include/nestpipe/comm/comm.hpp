@@ -44,7 +44,8 @@ struct call_site {
 /// both are at hand.
 class aborted : public comm_error {
  public:
-  aborted(std::size_t failed_rank, std::string_view what, std::string_view where) : comm_error{what, where}, failed_rank_{failed_rank} {}
+  aborted(std::size_t failed_rank, std::string_view what, std::string_view where)
+      : comm_error{what, where}, failed_rank_{failed_rank} {}
   std::size_t failed_rank() const noexcept { return failed_rank_; }
 
  private:
@@ -52,23 +53,34 @@ class aborted : public comm_error {
 };
 
 template <class H>
-concept has_all_to_all_v = requires(H& h, std::span<std::byte const> s, std::span<std::size_t const> n, std::span<std::byte> r, call_site at) {
+concept has_all_to_all_v = requires(H& h, std::span<std::byte const> s, std::span<std::size_t const> n,
+                                    std::span<std::byte> r, call_site at) {
   h.all_to_all_v(s, n, r, n, at);
 };
 template <class H>
-concept has_all_gather = requires(H& h, std::span<std::byte const> s, std::span<std::byte> r, call_site at) { h.all_gather(s, r, at); };
+concept has_all_gather = requires(H& h, std::span<std::byte const> s, std::span<std::byte> r, call_site at) {
+  h.all_gather(s, r, at);
+};
 template <class H>
-concept has_broadcast = requires(H& h, std::span<std::byte> r, std::size_t root, call_site at) { h.broadcast(r, root, at); };
+concept has_broadcast = requires(H& h, std::span<std::byte> r, std::size_t root, call_site at) {
+  h.broadcast(r, root, at);
+};
 template <class H>
-concept has_all_reduce_sum = requires(H& h, std::span<float> v, call_site at) { h.all_reduce_sum(v, at); };
+concept has_all_reduce_sum = requires(H& h, std::span<float> v, call_site at) {
+  h.all_reduce_sum(v, at);
+};
 template <class H>
-concept has_barrier = requires(H& h, call_site at) { h.barrier(at); };
+concept has_barrier = requires(H& h, call_site at) {
+  h.barrier(at);
+};
 template <class H>
-concept channel = has_all_to_all_v<H> && has_all_gather<H> && has_broadcast<H> && has_all_reduce_sum<H> && has_barrier<H>;
+concept channel =
+    has_all_to_all_v<H> && has_all_gather<H> && has_broadcast<H> && has_all_reduce_sum<H> && has_barrier<H>;
 
 /// A channel with declarations only: what other families name in their own requirements.
 struct channel_archetype {
-  void all_to_all_v(std::span<std::byte const>, std::span<std::size_t const>, std::span<std::byte>, std::span<std::size_t const>, call_site);
+  void all_to_all_v(std::span<std::byte const>, std::span<std::size_t const>, std::span<std::byte>,
+                    std::span<std::size_t const>, call_site);
   void all_gather(std::span<std::byte const>, std::span<std::byte>, call_site);
   void broadcast(std::span<std::byte>, std::size_t, call_site);
   void all_reduce_sum(std::span<float>, call_site);
@@ -82,15 +94,19 @@ concept has_rank_and_size = requires(C const& c) {
   { c.size() } -> std::convertible_to<std::size_t>;
 };
 template <class C>
-concept has_channels = requires(C& c, std::string_view name) { c.channel(name); };
+concept has_channels = requires(C& c, std::string_view name) {
+  c.channel(name);
+};
 template <class C>
 concept has_abort = requires(C& c, std::string_view reason) {
-  { c.abort(reason) } noexcept;
+  { c.abort(reason) }
+  noexcept;
 };
 template <class C>
 using channel_t = decltype(std::declval<C&>().channel(std::string_view{}));
 template <class C>
-concept communicator = has_rank_and_size<C> && has_channels<C> && has_abort<C> && channel<channel_t<C>> && std::copy_constructible<C>;
+concept communicator =
+    has_rank_and_size<C> && has_channels<C> && has_abort<C> && channel<channel_t<C>> && std::copy_constructible<C>;
 
 /// One sentence per requirement, for the boundary of the library.
 template <class C>
@@ -99,7 +115,9 @@ consteval bool audit() {
   static_assert(has_channels<C>, "comm policy [2/4]: provide channel(std::string_view name)");
   static_assert(has_abort<C>, "comm policy [3/4]: provide noexcept abort(std::string_view reason)");
   if constexpr (has_channels<C>)
-    static_assert(channel<channel_t<C>>, "comm policy [4/4]: the channel needs all_to_all_v, all_gather, broadcast, all_reduce_sum and barrier (see comm/comm.hpp)");
+    static_assert(channel<channel_t<C>>,
+                  "comm policy [4/4]: the channel needs all_to_all_v, all_gather, broadcast, all_reduce_sum and "
+                  "barrier (see comm/comm.hpp)");
   return true;
 }
 

@@ -34,8 +34,8 @@ class self {
    public:
     channel_type(std::shared_ptr<failure> failed, std::string_view name) : failed_{std::move(failed)}, name_{name} {}
 
-    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes, std::span<std::byte> recv,
-                      std::span<std::size_t const> recv_bytes, call_site at) {
+    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes,
+                      std::span<std::byte> recv, std::span<std::size_t const> recv_bytes, call_site at) {
       failed_->check(at);
       detail::check_all_to_all_v(1, name_, 0, at, send.size(), send_bytes, recv.size(), recv_bytes);
       copy(send.first(send_bytes[0]), recv);

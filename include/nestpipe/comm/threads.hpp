@@ -33,10 +33,11 @@ class threads {
 
   class channel_type {
    public:
-    channel_type(std::shared_ptr<detail::thread_channel> state, std::size_t rank) : state_{std::move(state)}, rank_{rank} {}
+    channel_type(std::shared_ptr<detail::thread_channel> state, std::size_t rank)
+        : state_{std::move(state)}, rank_{rank} {}
 
-    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes, std::span<std::byte> recv,
-                      std::span<std::size_t const> recv_bytes, call_site at) {
+    void all_to_all_v(std::span<std::byte const> send, std::span<std::size_t const> send_bytes,
+                      std::span<std::byte> recv, std::span<std::size_t const> recv_bytes, call_site at) {
       auto& s = *state_;
       detail::check_all_to_all_v(s.size(), s.name(), rank_, at, send.size(), send_bytes, recv.size(), recv_bytes);
       s.meet(rank_, {.op = operation::all_to_all_v, .at = at, .data = send.data(), .sizes = send_bytes});
@@ -49,7 +50,8 @@ class threads {
           break;
         }
         if (recv_bytes[r] != 0)
-          std::memcpy(to, static_cast<std::byte const*>(peer.data) + detail::total(peer.sizes.first(rank_)), recv_bytes[r]);
+          std::memcpy(to, static_cast<std::byte const*>(peer.data) + detail::total(peer.sizes.first(rank_)),
+                      recv_bytes[r]);
         to += recv_bytes[r];
       }
       std::size_t const sent = wrong == s.size() ? 0 : s.slot(wrong).sizes[rank_];
@@ -90,7 +92,8 @@ class threads {
       s.part();
       for (std::size_t r = 0; r < s.size(); ++r) {
         if (r == rank_ || begin(r) == begin(r + 1)) continue;
-        std::memcpy(values.data() + begin(r), static_cast<float const*>(s.slot(r).data) + begin(r), (begin(r + 1) - begin(r)) * sizeof(float));
+        std::memcpy(values.data() + begin(r), static_cast<float const*>(s.slot(r).data) + begin(r),
+                    (begin(r + 1) - begin(r)) * sizeof(float));
       }
       s.part();
     }

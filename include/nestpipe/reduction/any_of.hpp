@@ -19,8 +19,7 @@ class any_of {
  public:
   any_of() = default;
   template <class R>
-    requires(std::same_as<std::remove_cvref_t<R>, Rs> || ...)
-  any_of(R&& chosen) : chosen_{std::forward<R>(chosen)} {}
+  requires(std::same_as<std::remove_cvref_t<R>, Rs> || ...) any_of(R&& chosen) : chosen_{std::forward<R>(chosen)} {}
 
   void open(reduction_shape const& shape) {
     std::visit([&](auto& r) { r.open(shape); }, chosen_);

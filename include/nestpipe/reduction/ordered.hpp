@@ -77,10 +77,11 @@ class ordered {
   std::span<float> leaf(std::size_t j) { return leaves_[j]; }
 
   void add(std::size_t j, std::size_t first, std::size_t last) {
-    if (!whole_subtree_) return;  // this rank's leaves are no subtree: their owners add them up in reduce
+    if (!whole_subtree_) return;         // this rank's leaves are no subtree: their owners add them up in reduce
     constexpr std::size_t block = 2048;  // floats; a block of every level stays in the first cache
     for (; first < last; first += std::min(block, last - first)) {
-      detail::add_up(shape_.local_micro_batches, j, std::min(block, last - first), [&](std::size_t o) { return leaves_[o].data() + first; });
+      detail::add_up(shape_.local_micro_batches, j, std::min(block, last - first),
+                     [&](std::size_t o) { return leaves_[o].data() + first; });
     }
   }
 
@@ -90,7 +91,9 @@ class ordered {
     if (world == 1 || length == 0) return;
     std::size_t const per_rank = chunk(length);
     // Rank r adds up elements [r * per_rank, (r + 1) * per_rank) of the range; the last ranks may have fewer, or none.
-    auto const part = [&](std::size_t r) { return std::min(length, (r + 1) * per_rank) - std::min(length, r * per_rank); };
+    auto const part = [&](std::size_t r) {
+      return std::min(length, (r + 1) * per_rank) - std::min(length, r * per_rank);
+    };
     std::size_t const mine = part(shape_.rank);
     for (std::size_t r = 0; r < world; ++r) {
       send_bytes_[r] = part(r) * sizeof(float);

@@ -3,6 +3,7 @@
 /// What the ranks of comm::threads share: the meeting place of each channel, the first failure, the list of channels.
 
 #include <nestpipe/comm/comm.hpp>
+#include <nestpipe/comm/detail/first_failure.hpp>
 #include <nestpipe/comm/message.hpp>
 
 #include <algorithm>
@@ -28,33 +29,6 @@ struct thread_options {
   std::chrono::nanoseconds deadline = std::chrono::minutes{5};
 };
 
-/// The first failure of the world: who and why. Once set it stays.
-class first_failure {
- public:
-  bool set() const noexcept { return set_.load(std::memory_order_acquire); }
-
-  /// False if another failure was first.
-  bool record(std::size_t rank, std::string_view reason) noexcept {
-    std::scoped_lock lock{mutex_};
-    if (set_.load(std::memory_order_relaxed)) return false;
-    rank_ = rank;
-    try {
-      reason_ = reason;
-    } catch (...) {  // no memory for the reason: the rank alone must do
-    }
-    set_.store(true, std::memory_order_release);
-    return true;
-  }
-  std::size_t rank() const noexcept { return rank_; }                // once set
-  std::string const& reason() const noexcept { return reason_; }     // once set
-
- private:
-  std::mutex mutex_;
-  std::atomic<bool> set_{false};
-  std::size_t rank_ = 0;
-  std::string reason_;
-};
-
 class thread_world;
 
 /// Where the ranks of one channel meet. A round is `meet` (may fail: nobody has been let in yet) and then any number of
@@ -66,13 +40,17 @@ class thread_channel {
     operation op = operation::none;
     call_site at{};
     void const* data = nullptr;
-    std::size_t length = 0;               ///< equal on all ranks
-    std::size_t root = 0;                 ///< equal on all ranks
+    std::size_t length = 0;  ///< equal on all ranks
+    std::size_t root = 0;    ///< equal on all ranks
     std::span<std::size_t const> sizes{};
   };
 
   thread_channel(thread_world& world, std::string_view name, std::size_t size, std::chrono::nanoseconds deadline)
-      : world_{world}, name_{name}, deadline_{std::min<std::chrono::nanoseconds>(deadline, std::chrono::hours{24 * 365})}, slots_(size), present_(size, false),
+      : world_{world},
+        name_{name},
+        deadline_{std::min<std::chrono::nanoseconds>(deadline, std::chrono::hours{24 * 365})},
+        slots_(size),
+        present_(size, false),
         spins_{size <= std::thread::hardware_concurrency() ? 1000 : 0} {}
 
   std::size_t size() const noexcept { return slots_.size(); }
@@ -91,7 +69,8 @@ class thread_channel {
   }
 
   /// After `part`: the sizes that rank `from` sent are not the expected ones. Ends the world.
-  [[noreturn]] inline void mismatch(std::size_t rank, call_site at, operation op, std::size_t from, std::size_t sent, std::size_t expected);
+  [[noreturn]] inline void mismatch(std::size_t rank, call_site at, operation op, std::size_t from, std::size_t sent,
+                                    std::size_t expected);
 
   void wake() noexcept {
     { std::scoped_lock lock{mutex_}; }  // whoever checked the failure flag before now waits, and hears the call
@@ -130,12 +109,12 @@ class thread_channel {
       entry const& other = slots_[r];
       std::string const peer = "rank " + std::to_string(r);
       if (other.op != mine.op)
-        return "rank " + std::to_string(rank) + " calls " + name_of(mine.op) + " on channel '" + name_ + "' while " + peer + " waits in " +
-               name_of(other.op) + " (" + text(other.at) + ")";
+        return "rank " + std::to_string(rank) + " calls " + name_of(mine.op) + " on channel '" + name_ + "' while " +
+               peer + " waits in " + name_of(other.op) + " (" + text(other.at) + ")";
       if (other.length != mine.length || other.root != mine.root)
-        return std::string{name_of(mine.op)} + " on channel '" + name_ + "': rank " + std::to_string(rank) + " and " + peer + " disagree: sizes " +
-               std::to_string(mine.length) + " and " + std::to_string(other.length) + ", roots " + std::to_string(mine.root) + " and " +
-               std::to_string(other.root);
+        return std::string{name_of(mine.op)} + " on channel '" + name_ + "': rank " + std::to_string(rank) + " and " +
+               peer + " disagree: sizes " + std::to_string(mine.length) + " and " + std::to_string(other.length) +
+               ", roots " + std::to_string(mine.root) + " and " + std::to_string(other.root);
       break;  // those present agree with each other
     }
     return {};
@@ -167,7 +146,8 @@ class thread_channel {
 
 class thread_world {
  public:
-  thread_world(std::size_t size, thread_options settings) : settings_{settings}, opened_(size, 0), sharing_{*this, "share", size, settings.deadline} {}
+  thread_world(std::size_t size, thread_options settings)
+      : settings_{settings}, opened_(size, 0), sharing_{*this, "share", size, settings.deadline} {}
   thread_world(thread_world const&) = delete;
   thread_world& operator=(thread_world const&) = delete;
 
@@ -182,9 +162,11 @@ class thread_world {
     if (place == channels_.size()) {
       channels_.push_back({std::make_unique<thread_channel>(*this, name, size(), settings_.deadline), rank});
     } else if (auto const& there = channels_[place]; there.state->name() != name) {
-      throw comm_error{"ranks open different channels: rank " + std::to_string(rank) + " opens '" + std::string{name} + "' as number " +
-                           std::to_string(place) + ", rank " + std::to_string(there.opener) + " opened '" + there.state->name() + "'",
-                       {}, "open the same channels in the same order on all ranks"};
+      throw comm_error{"ranks open different channels: rank " + std::to_string(rank) + " opens '" + std::string{name} +
+                           "' as number " + std::to_string(place) + ", rank " + std::to_string(there.opener) +
+                           " opened '" + there.state->name() + "'",
+                       {},
+                       "open the same channels in the same order on all ranks"};
     }
     ++opened_[rank];
     return *channels_[place].state;
@@ -267,7 +249,8 @@ inline void thread_channel::meet(std::size_t rank, entry mine) {
   };
   check();
   if (std::string const reason = conflict(rank, mine); !reason.empty())
-    fail(comm_error{reason, "rank " + std::to_string(rank) + ", " + text(mine.at), "all ranks make the same calls in the same order"});
+    fail(comm_error{reason, "rank " + std::to_string(rank) + ", " + text(mine.at),
+                    "all ranks make the same calls in the same order"});
   slots_[rank] = mine;
   present_[rank] = true;
   std::uint64_t const round = arrive(lock);
@@ -279,9 +262,11 @@ inline void thread_channel::meet(std::size_t rank, entry mine) {
   fail(overdue(mine.op, name_, deadline_, rank, mine.at, missing()));
 }
 
-inline void thread_channel::mismatch(std::size_t rank, call_site at, operation op, std::size_t from, std::size_t sent, std::size_t expected) {
+inline void thread_channel::mismatch(std::size_t rank, call_site at, operation op, std::size_t from, std::size_t sent,
+                                     std::size_t expected) {
   comm_error const e = misuse(op, name_, rank, at,
-                              "rank " + std::to_string(from) + " sends " + std::to_string(sent) + " bytes, " + std::to_string(expected) + " were expected");
+                              "rank " + std::to_string(from) + " sends " + std::to_string(sent) + " bytes, " +
+                                  std::to_string(expected) + " were expected");
   world_.abort(rank, e.what());
   throw e;
 }

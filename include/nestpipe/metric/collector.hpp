@@ -15,6 +15,7 @@
 namespace nestpipe::metric {
 
 /// What an evaluation tells. NaN (`undefined`): no samples, one class only where two are needed, or a prediction that was NaN.
+/// With a label outside [0, 1] (a regression) only calibration and rmse are defined.
 struct summary {
   std::uint64_t samples = 0;
   std::uint64_t positives = 0;         ///< labels above one half
@@ -67,19 +68,23 @@ class collector {
     labels_.resize(n);
     summary s;
     std::uint64_t right = 0;
+    bool classes = true;
     for (std::size_t i = 0; i < n; ++i) {
       scores_[i] = pairs_[i].score();
       labels_[i] = pairs_[i].label();
+      classes = classes && labels_[i] >= 0.0f && labels_[i] <= 1.0f;
       s.positives += is_positive(labels_[i]) ? 1 : 0;
       right += is_positive(labels_[i]) == is_positive(scores_[i]) ? 1 : 0;
     }
     s.samples = n;
     if (n == 0) return s;
-    s.auc = metric::auc(std::span<score_label const>{pairs_});
-    s.log_loss = metric::log_loss(scores_, labels_);
-    s.normalized_entropy = metric::normalized_entropy(scores_, labels_);
     s.calibration = metric::calibration(scores_, labels_);
     s.rmse = metric::rmse(scores_, labels_);
+    if (!classes) return s;
+    s.auc = metric::auc(std::span<score_label const>{pairs_});
+    s.log_loss = metric::log_loss(scores_, labels_);
+    double const positive = detail::blocked_sum(n, [&](std::size_t i) { return static_cast<double>(labels_[i]); });
+    s.normalized_entropy = normalized_entropy_of(s.log_loss, positive / static_cast<double>(n));
     if (std::isnan(scores_.back())) return s;  // NaN sorts last
     s.accuracy = static_cast<double>(right) / static_cast<double>(n);
     s.error = static_cast<double>(n - right) / static_cast<double>(n);

@@ -2,47 +2,15 @@
 /// @file
 /// Batched copies of rows at scattered addresses, with prefetch and compile-time widths.
 
+#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/storage/storage.hpp>
 
 #include <cstring>
-#include <type_traits>
 
 namespace nestpipe::storage::detail {
 
 /// Rows ahead of the copy for which prefetches are issued; 8 to 32 measured alike on rows far larger than the caches.
 inline constexpr std::size_t prefetch_distance = 16;
-
-/// Calls `f` with `n` as a compile-time constant where it is a usual row width (embedding with or without one or as many
-/// floats of state), else with `n` itself.
-template <class F>
-decltype(auto) with_width(std::size_t n, F&& f) {
-  switch (n) {
-#define NESTPIPE_WIDTH(w) \
-  case w:                 \
-    return f(std::integral_constant<std::size_t, w>{})
-    NESTPIPE_WIDTH(1);
-    NESTPIPE_WIDTH(2);
-    NESTPIPE_WIDTH(3);
-    NESTPIPE_WIDTH(4);
-    NESTPIPE_WIDTH(8);
-    NESTPIPE_WIDTH(9);
-    NESTPIPE_WIDTH(16);
-    NESTPIPE_WIDTH(17);
-    NESTPIPE_WIDTH(18);
-    NESTPIPE_WIDTH(32);
-    NESTPIPE_WIDTH(33);
-    NESTPIPE_WIDTH(34);
-    NESTPIPE_WIDTH(48);
-    NESTPIPE_WIDTH(64);
-    NESTPIPE_WIDTH(65);
-    NESTPIPE_WIDTH(96);
-    NESTPIPE_WIDTH(128);
-    NESTPIPE_WIDTH(129);
-#undef NESTPIPE_WIDTH
-    default:
-      return f(n);
-  }
-}
 
 template <bool Write>
 inline void prefetch_bytes(std::byte const* p, std::size_t bytes) {
@@ -53,7 +21,7 @@ inline void prefetch_bytes(std::byte const* p, std::size_t bytes) {
 /// rows[i] = row at address_of(handles[i]); `no_row` leaves the target as it is. O(n * width).
 template <class AddressOf>
 void gather_rows(std::span<row_handle const> handles, float* rows, std::size_t row_floats, AddressOf address_of) {
-  with_width(row_floats, [&](auto width) {
+  with_fixed_size(row_floats, [&](auto width) {
     std::size_t const n = handles.size();
     std::size_t const w = width;
     for (std::size_t i = 0; i < n; ++i) {
@@ -67,7 +35,7 @@ void gather_rows(std::span<row_handle const> handles, float* rows, std::size_t r
 /// The reverse. Every handle is a row.
 template <class AddressOf>
 void scatter_rows(std::span<row_handle const> handles, float const* rows, std::size_t row_floats, AddressOf address_of) {
-  with_width(row_floats, [&](auto width) {
+  with_fixed_size(row_floats, [&](auto width) {
     std::size_t const n = handles.size();
     std::size_t const w = width;
     for (std::size_t i = 0; i < n; ++i) {

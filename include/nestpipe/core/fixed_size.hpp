@@ -1,0 +1,46 @@
+#pragma once
+/// @file
+/// A size known at compile time, passed like a number; std::integral_constant cannot be converted in device code.
+
+#include <nestpipe/core/config.hpp>
+
+namespace nestpipe {
+
+template <std::size_t N>
+struct fixed_size {
+  NESTPIPE_HOST_DEVICE constexpr operator std::size_t() const { return N; }  // NOLINT: implicit, it stands for a number
+};
+
+/// Calls `f` with `n` as a compile-time constant where it is a usual row width (an embedding, alone or with one
+/// or two floats of state or with as many), else with `n` itself.
+template <class F>
+decltype(auto) with_fixed_size(std::size_t n, F&& f) {
+  switch (n) {
+#define NESTPIPE_FIXED_SIZE(w) \
+  case w:                 \
+    return f(fixed_size<w>{})
+    NESTPIPE_FIXED_SIZE(1);
+    NESTPIPE_FIXED_SIZE(2);
+    NESTPIPE_FIXED_SIZE(3);
+    NESTPIPE_FIXED_SIZE(4);
+    NESTPIPE_FIXED_SIZE(8);
+    NESTPIPE_FIXED_SIZE(9);
+    NESTPIPE_FIXED_SIZE(16);
+    NESTPIPE_FIXED_SIZE(17);
+    NESTPIPE_FIXED_SIZE(18);
+    NESTPIPE_FIXED_SIZE(32);
+    NESTPIPE_FIXED_SIZE(33);
+    NESTPIPE_FIXED_SIZE(34);
+    NESTPIPE_FIXED_SIZE(48);
+    NESTPIPE_FIXED_SIZE(64);
+    NESTPIPE_FIXED_SIZE(65);
+    NESTPIPE_FIXED_SIZE(96);
+    NESTPIPE_FIXED_SIZE(128);
+    NESTPIPE_FIXED_SIZE(129);
+#undef NESTPIPE_FIXED_SIZE
+    default:
+      return f(n);
+  }
+}
+
+}  // namespace nestpipe

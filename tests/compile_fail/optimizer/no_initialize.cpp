@@ -1,0 +1,11 @@
+// expect: optimizer policy [2/5]: provide initialize(float* state, std::size_t dim) const
+#include <nestpipe/optimizer/optimizer.hpp>
+
+struct good {
+  std::size_t state_size(std::size_t) const { return 0; }
+  float prepare(std::uint64_t, float factor) const { return factor; }
+  void update(float* row, float*, float const* gradient, auto dim, float rate) const {
+    for (std::size_t i = 0; i < dim; ++i) row[i] -= rate * gradient[i];
+  }
+};
+static_assert(nestpipe::optimizer::audit<good>());

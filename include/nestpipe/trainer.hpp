@@ -237,6 +237,8 @@ class trainer {
 
   trainer_config const& config() const { return config_; }
   engine_type& engine() { return *engine_; }
+  /// For settings of the executor; before the first fit.
+  Executor& executor() { return executor_; }
   data::data_position position() const { return position_; }
   std::vector<std::string> complaints() const { return complaints_; }
 

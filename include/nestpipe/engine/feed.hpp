@@ -161,7 +161,10 @@ class feed {
       }
       if (frame != nullptr) shared->release(frame);
     };
-    f.seek_ = [shared, shape](data::data_position at) { shared->seek(at, shape.per_rank ? shape.batch_size / shape.world_size : shape.batch_size); };
+    f.seek_ = [shared, shape, &channel](data::data_position at) {
+      shared->seek(at, shape.per_rank ? shape.batch_size / shape.world_size : shape.batch_size);
+      channel.barrier({"read", 0});  // nobody reads on before the slowest has come here, or it would move the stream back
+    };
     f.complaints_ = [shared] {
       std::vector<std::string> lines;
       if constexpr (requires { shared->dataset().complaints(); }) {
@@ -176,7 +179,7 @@ class feed {
 
   /// Batch `index` of `epoch` into the slot's blocks; nothing past the end of the epoch. `step` appears in messages.
   void read(std::uint64_t epoch, std::uint64_t index, std::uint64_t step, batch_slot& slot) { read_(epoch, index, step, slot); }
-  /// Continues at `at` (a whole number of batches into its epoch).
+  /// Continues at `at` (a whole number of batches into its epoch). Collective; before the first read.
   void seek(data::data_position at) { seek_(at); }
   /// First malformed lines seen, as text.
   std::vector<std::string> complaints() const { return complaints_(); }

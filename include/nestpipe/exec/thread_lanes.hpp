@@ -25,6 +25,7 @@ class thread_lanes {
     stop();
     work_ = w;
     failed_ = false;
+    told_ = false;
     stopping_ = false;
     failure_ = nullptr;
     for (auto& l : lanes_) {
@@ -37,8 +38,8 @@ class thread_lanes {
     lane const where = lane_of(o.what);
     state& l = at(where);
     std::unique_lock lock{mutex_};
-    l.changed.wait(lock, [&] { return failed_ || l.issued - l.completed < l.ring.size(); });
-    if (failed_) std::rethrow_exception(failure_);
+    l.changed.wait(lock, [&] { return told_ || l.issued - l.completed < l.ring.size(); });
+    if (told_) std::rethrow_exception(failure_);
     item& next = l.ring[l.issued % l.ring.size()];
     next.what = o;
     next.count = 0;
@@ -56,15 +57,15 @@ class thread_lanes {
 
   void wait(event e) {
     std::unique_lock lock{mutex_};
-    at(e.where).changed.wait(lock, [&] { return failed_ || at(e.where).completed >= e.ticket; });
-    if (failed_) std::rethrow_exception(failure_);
+    at(e.where).changed.wait(lock, [&] { return told_ || at(e.where).completed >= e.ticket; });
+    if (told_) std::rethrow_exception(failure_);
   }
 
   void drain() {
     for (auto& l : lanes_) {
       std::unique_lock lock{mutex_};
-      l.changed.wait(lock, [&] { return failed_ || l.completed == l.issued; });
-      if (failed_) std::rethrow_exception(failure_);
+      l.changed.wait(lock, [&] { return told_ || l.completed == l.issued; });
+      if (told_) std::rethrow_exception(failure_);
     }
   }
 
@@ -116,13 +117,15 @@ class thread_lanes {
         std::exception_ptr const cause = std::current_exception();
         lock.lock();
         bool const first = !failed_;
-        if (first) {
-          failed_ = true;
-          failure_ = cause;
-        }
+        if (!first) return;
+        failed_ = true;
+        failure_ = cause;
         wake_all();
         lock.unlock();
-        if (first) work_.failed(cause);  // outside the lock: it wakes other ranks
+        work_.failed(cause);  // outside the lock: it wakes other ranks
+        lock.lock();
+        told_ = true;  // only now may callers leave: what they do about it must not overtake the cause
+        wake_all();
         return;
       }
       lock.lock();
@@ -133,7 +136,8 @@ class thread_lanes {
 
   work work_;
   std::mutex mutex_;  // guards everything below; held for a few instructions at a time
-  bool failed_ = false;
+  bool failed_ = false;    // no lane starts anything any more
+  bool told_ = false;      // and the handler has heard why
   bool stopping_ = true;
   std::exception_ptr failure_;
   std::array<state, lane_count> lanes_;

@@ -20,7 +20,8 @@ struct prefetch {
   void run(Pipeline& p) const {
     using exec::stage;
     std::uint64_t const first = p.first_batch();
-    std::uint64_t const depth = ahead < p.slots() ? ahead : p.slots() - 1;
+    std::uint64_t const wanted = ahead > 0 ? ahead : 1;
+    std::uint64_t const depth = wanted < p.slots() ? wanted : p.slots() - 1;
     std::uint64_t next_read = first;
     exec::event last{};                        // of the batch in training
     std::array<exec::event, 64> done{};        // last event of each recent batch, by slot

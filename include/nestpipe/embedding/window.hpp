@@ -16,6 +16,9 @@ class window {
   void shape(std::span<std::size_t const> dims, std::span<std::size_t const> row_floats) {
     dims_.assign(dims.begin(), dims.end());
     row_floats_.assign(row_floats.begin(), row_floats.end());
+    row_base_.assign(dims_.size() + 1, 0);
+    gradient_base_.assign(dims_.size() + 1, 0);
+    slot_base_.assign(dims_.size() + 1, 0);
   }
 
   /// Makes room for the keys of `route`; contents are unspecified, no slot has a gradient.

@@ -59,7 +59,13 @@ class engine {
   /// Runs one stage. Called by an executor's lanes.
   void execute(exec::op const& o) {
     auto const begin = std::chrono::steady_clock::now();
-    run(o);
+    try {
+      run(o);
+    } catch (...) {
+      std::uint64_t none = 0;  // of several that fail, the first is the cause
+      failing_.compare_exchange_strong(none, (static_cast<std::uint64_t>(o.what) + 1) << 56 | (o.what <= exec::stage::route ? o.batch + 1 : slots_[o.batch % slots_.size()].info.step));
+      throw;
+    }
     stage_seconds_[static_cast<std::size_t>(o.what)] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -67,10 +73,12 @@ class engine {
   void failed(std::exception_ptr cause) noexcept {
     try {
       std::rethrow_exception(cause);
-    } catch (std::exception const& e) {
+    } catch (comm_error const& e) {  // says where by itself
       comm_.abort(e.what());
+    } catch (std::exception const& e) {
+      comm_.abort(e.what() + failing_stage());
     } catch (...) {
-      comm_.abort("unknown exception");
+      comm_.abort("unknown exception" + failing_stage());
     }
   }
 
@@ -271,8 +279,9 @@ class engine {
     if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
   }
 
-  // The first dense parameter that is not finite any more, or else the first table of this rank's window.
-  std::string culprit(std::span<float const>) const {
+  // The first dense parameter that is not finite any more, or else the first table of this rank's windows, or else the first
+  // dense gradient, which all ranks see.
+  std::string culprit(std::span<float const> gradient) const {
     std::size_t at = 0;
     for (auto const& p : dense_.parameters()) {
       for (std::size_t i = 0; i < p.size(); ++i) {
@@ -288,7 +297,21 @@ class engine {
         }
       }
     }
+    at = 0;
+    for (auto const& p : dense_.parameters()) {
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        if (!std::isfinite(gradient[at + i])) return ", gradient of dense parameter " + p.name;
+      }
+      at += p.size();
+    }
     return {};
+  }
+
+  std::string failing_stage() const {
+    std::uint64_t const where = failing_.load();
+    if (where == 0) return {};
+    auto const what = static_cast<exec::stage>((where >> 56) - 1);
+    return " (in " + std::string{exec::name(what)} + (what <= exec::stage::route ? ", batch " : ", step ") + std::to_string(where & 0xffffffffffffffULL) + ")";
   }
 
   engine_config config_;
@@ -309,6 +332,7 @@ class engine {
   std::uint64_t next_batch_ = 0;
   std::uint64_t boundary_step_ = 0;
   std::atomic<bool> stop_requested_{false};
+  std::atomic<std::uint64_t> failing_{0};  // stage + 1 in the first byte, then batch or step
   optimizer::rate_schedule row_rate_, dense_rate_;
 
   std::vector<batch_slot> slots_;

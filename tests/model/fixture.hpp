@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -131,6 +132,30 @@ class fixture {
     for (std::size_t q = 0; q < sequence_rows.size(); ++q) sequences.push_back({sequence_offsets[q], sequence_rows[q].data(), dim_of_sequence(q)});
   }
 
+  // The samples [first, last) alone, with buffers of their own.
+  fixture slice(std::size_t first, std::size_t last) const {
+    fixture part = *this;
+    std::size_t const n = given.samples;
+    part.given.samples = last - first;
+    part.dense.assign((last - first) * given.dense, 0);
+    std::copy(dense.data() + first * given.dense, dense.data() + last * given.dense, part.dense.data());
+    part.labels.assign((last - first) * given.labels, 0);
+    std::copy(labels.data() + first * given.labels, labels.data() + last * given.labels, part.labels.data());
+    part.ids.clear();
+    part.weights.clear();
+    part.offsets.assign(1, 0);
+    for (std::size_t f = 0; f < given.features; ++f)
+      for (std::size_t i = first; i < last; ++i) {
+        for (std::size_t v = offsets[f * n + i]; v < offsets[f * n + i + 1]; ++v) {
+          part.ids.push_back(ids[v]);
+          part.weights.push_back(weights[v]);
+        }
+        part.offsets.push_back(static_cast<std::uint32_t>(part.ids.size()));
+      }
+    part.pool();
+    return part;
+  }
+
   model::model_batch<scalar> batch() const { return {given.samples, dense.data(), pooled.data(), sequences, labels.data()}; }
 
   // Loss of the whole batch through pooling and forward, times scale.
@@ -146,6 +171,7 @@ class fixture {
     double loss = 0;
     array<scalar> logits, d_logits, d_pooled, d_parameters;
     std::vector<array<scalar>> d_sequences;
+    bool operator==(result const&) const = default;
   };
 
   // One pass with outputs poisoned beforehand, so what is not overwritten shows.

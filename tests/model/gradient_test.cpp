@@ -7,8 +7,8 @@
 #include <nestpipe/model/fm.hpp>
 #include <nestpipe/model/logistic.hpp>
 
-#include "../support/sequence_model.hpp"
-#include "fixture.hpp"
+#include "model/fixture.hpp"
+#include "support/sequence_model.hpp"
 
 #include <doctest/doctest.h>
 

@@ -29,6 +29,7 @@ class sequence_model {
   void attach(model::model_spec const& spec) {
     layout_ = spec.layout;
     labels_ = spec.schema.labels;
+    require(spec.task == model::task::binary, "sequence_model is for binary labels");
     require(labels_ == 1 || labels_ == 2, "sequence_model reads a label and perhaps a weight");
     parameters_.clear();
     at_.clear();

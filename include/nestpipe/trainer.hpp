@@ -113,7 +113,78 @@ class trainer {
   template <class Dataset, class AfterEpoch>
   fit_result fit(Dataset const& dataset, AfterEpoch after_epoch) {
     attach(dataset.schema());
-    guard failing{*this};
+    return together([&] { return run_fit(dataset, after_epoch); });
+  }
+
+  /// Metrics over all ranks' samples; creates no rows. The same bits on every rank and for any number of ranks.
+  template <class Dataset>
+  metric::summary evaluate(Dataset const& dataset) {
+    attach(dataset.schema());
+    return together([&] { return run_evaluate(dataset); });
+  }
+
+  /// Scores of this rank's samples (with one rank: of all), ordered by row number. Not gathered.
+  template <class Dataset>
+  predictions predict(Dataset const& dataset) {
+    attach(dataset.schema());
+    return together([&] { return run_predict(dataset); });
+  }
+
+  /// Writes a checkpoint directory: see checkpoint/checkpoint.hpp.
+  void save(std::filesystem::path const& directory) {
+    require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
+    together([&] { checkpoint::save(*engine_, directory, position_); });
+  }
+
+  /// Continues from a checkpoint made by a trainer with the same model, tables and optimizers, with any number of ranks.
+  void load(std::filesystem::path const& directory) {
+    together([&] {
+      attach(checkpoint::read_schema(directory));
+      position_ = checkpoint::load(*engine_, directory);
+    });
+  }
+
+  /// Hash over all rows with their state and all dense parameters; does not depend on the number of ranks.
+  digest parameters_digest() {
+    require(engine_.has_value(), "there are no parameters yet", "trainer", "call attach, fit or load first");
+    return engine_->parameters_digest();
+  }
+
+  /// Not collective; may be called from any thread or on one rank only: all ranks stop after the same batch.
+  void request_stop() {
+    if (engine_) engine_->request_stop();
+  }
+
+  trainer_config const& config() const { return config_; }
+  engine_type& engine() { return *engine_; }
+  /// For settings of the executor; before the first fit.
+  Executor& executor() { return executor_; }
+  data::data_position position() const { return position_; }
+  /// The first malformed lines that the last fit has met, as text.
+  std::vector<std::string> complaints() const { return complaints_; }
+
+ private:
+  // Leaving by an exception must not leave the other ranks waiting, nor lanes running.
+  template <class F>
+  decltype(auto) together(F f) {
+    try {
+      return f();
+    } catch (std::exception const& e) {
+      leave(e.what());
+      throw;
+    } catch (...) {
+      leave("unknown exception");
+      throw;
+    }
+  }
+  void leave(char const* why) noexcept {
+    comm_.abort(why);
+    executor_.stop();
+    started_ = false;
+  }
+
+  template <class Dataset, class AfterEpoch>
+  fit_result run_fit(Dataset const& dataset, AfterEpoch& after_epoch) {
     auto const begin = std::chrono::steady_clock::now();
     std::uint64_t const first_step = engine_->step();
     std::uint64_t const first_samples = engine_->samples();
@@ -144,6 +215,7 @@ class trainer {
         auto const& info = engine_->info(engine_->next_batch() - 1);
         ended = info.end;
         result.stopped = info.stop;
+        if (info.stop) engine_->clear_stop();
         position_.row += (engine_->next_batch() - first) * rows_per_batch();
       }
       measure();
@@ -154,15 +226,12 @@ class trainer {
       }
     }
     measure();
-    failing.done = true;
+    complaints_ = source.complaints();
     return result;
   }
 
-  /// Metrics over all ranks' samples; creates no rows. The same bits on every rank and for any number of ranks.
   template <class Dataset>
-  metric::summary evaluate(Dataset const& dataset) {
-    attach(dataset.schema());
-    guard failing{*this};
+  metric::summary run_evaluate(Dataset const& dataset) {
     engine::feed source = make_feed(dataset);
     metric::collector collected;
     std::vector<float> scores, labels;
@@ -177,15 +246,11 @@ class trainer {
       collected.add(scores, labels);
     });
     collected.gather(engine_->control(), comm_.size(), {"evaluate", engine_->step()});
-    failing.done = true;
     return collected.summarize();
   }
 
-  /// Scores of this rank's samples (with one rank: of all), ordered by row number. Not gathered.
   template <class Dataset>
-  predictions predict(Dataset const& dataset) {
-    attach(dataset.schema());
-    guard failing{*this};
+  predictions run_predict(Dataset const& dataset) {
     engine::feed source = make_feed(dataset);
     predictions out;
     std::size_t const outputs = engine_->model().outputs();
@@ -204,58 +269,8 @@ class trainer {
       out.score.insert(out.score.end(), raw.score.begin() + static_cast<std::ptrdiff_t>(i * outputs),
                        raw.score.begin() + static_cast<std::ptrdiff_t>((i + 1) * outputs));
     }
-    failing.done = true;
     return out;
   }
-
-  /// Writes a checkpoint directory: see checkpoint/checkpoint.hpp.
-  void save(std::filesystem::path const& directory) {
-    require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
-    guard failing{*this};
-    checkpoint::save(*engine_, directory, position_);
-    failing.done = true;
-  }
-
-  /// Continues from a checkpoint made by a trainer with the same model, tables and optimizers, with any number of ranks.
-  void load(std::filesystem::path const& directory) {
-    guard failing{*this};
-    attach(checkpoint::read_schema(directory));
-    position_ = checkpoint::load(*engine_, directory);
-    failing.done = true;
-  }
-
-  /// Hash over all rows with their state and all dense parameters; does not depend on the number of ranks.
-  digest parameters_digest() {
-    require(engine_.has_value(), "there are no parameters yet", "trainer", "call attach, fit or load first");
-    return engine_->parameters_digest();
-  }
-
-  /// Not collective; may be called from any thread or on one rank only: all ranks stop after the same batch.
-  void request_stop() {
-    if (engine_) engine_->request_stop();
-  }
-
-  trainer_config const& config() const { return config_; }
-  engine_type& engine() { return *engine_; }
-  /// For settings of the executor; before the first fit.
-  Executor& executor() { return executor_; }
-  data::data_position position() const { return position_; }
-  std::vector<std::string> complaints() const { return complaints_; }
-
- private:
-  // Leaving by an exception must not leave the other ranks waiting, nor lanes running.
-  struct guard {
-    explicit guard(trainer& t) : self{t} {}
-    guard(guard const&) = delete;
-    guard& operator=(guard const&) = delete;
-    ~guard() {
-      if (done) return;
-      self.comm_.abort("rank left by an exception");
-      self.executor_.stop();
-    }
-    trainer& self;
-    bool done = false;
-  };
 
   bool finished() const { return config_.steps != 0 && engine_->step() >= config_.steps; }
   std::size_t rows_per_batch() const { return config_.per_rank_files ? config_.batch_size / comm_.size() : config_.batch_size; }

@@ -27,7 +27,7 @@ struct synthetic_options {
   double exponent = 1.05;       ///< of the zipf distribution of keys
   std::size_t max_bag = 1;      ///< ids of a feature per sample: 1 to max_bag, equally likely
   double missing = 0.05;        ///< share of empty bags
-  double key_effect = 0.6;      ///< standard deviation of what the commonest keys add to the logit
+  double key_effect = 0.5;      ///< standard deviation of what the commonest keys add to the logit
   double dense_effect = 0.35;   ///< standard deviation of the weights of dense columns
   double bias = -1.0;
   row_options order{};          ///< filter and shuffle

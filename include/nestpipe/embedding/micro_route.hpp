@@ -15,16 +15,22 @@ struct occurrence {
 };
 
 /// An *entry* is a distinct (table, key) of the micro-batch; entries are numbered table by table. Rows land, and gradients
-/// leave, in a buffer ordered by owner, then table, then first appearance: `entry_offset` is the place in floats.
+/// leave, in a buffer ordered by owner, then table, then first appearance: `entry_offset` is the place in floats. Where rows
+/// come in two portions (early, late), they land in two such regions, and `landing` says where.
 struct micro_route {
   std::vector<std::uint32_t> table_entry;       ///< (tables + 1) first entry of each table
   exec::buffer<std::uint32_t> entry_offset;     ///< (entries)
   exec::buffer<std::uint32_t> occurrence_entry; ///< (values) entry of each value
   exec::buffer<std::uint32_t> entry_start;      ///< (entries + 1) into `uses`
   exec::buffer<occurrence> uses;                ///< grouped by entry, ascending position inside: the canonical order of sums
+  exec::buffer<std::uint32_t> split_offset;     ///< (entries) where rows land when they come in two portions
+  bool split = false;
   std::vector<std::size_t> owner_floats;        ///< (world size) floats that each owner sends, and gets back
+  std::vector<std::size_t> early_floats;        ///< (world size) of them, those sent early, when split
   std::size_t floats = 0;                       ///< sum of owner_floats
 
+  /// Place of each entry's row in the landing buffer.
+  std::uint32_t const* landing() const { return split ? split_offset.data() : entry_offset.data(); }
   std::size_t entries() const { return table_entry.empty() ? 0 : table_entry.back(); }
 
   /// Groups the occurrences by entry. O(values + entries).

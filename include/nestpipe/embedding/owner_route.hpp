@@ -41,8 +41,10 @@ class owner_route {
   }
 
   /// Second step, once keys and lists have arrived. O(keys + list elements).
-  void build(route_shape const& shape) {
+  /// @param keep_index  so that find() works afterwards
+  void build(route_shape const& shape, bool keep_index) {
     table_first_.assign(shape.tables + 1, 0);
+    index_.resize(shape.tables);
     slot_of_.resize(received.size());
     keys_.resize(received.size());
     for (std::size_t t = 0; t < shape.tables; ++t) {
@@ -53,15 +55,20 @@ class owner_route {
         for (std::size_t i = 0; i < total; ++i) slot_of_[key_base_[t] + i] = static_cast<std::uint32_t>(i);
         if (total != 0) std::memcpy(keys_.data() + first, received.data() + key_base_[t], total * sizeof(key_type));
         table_first_[t + 1] = first + total;
+        if (keep_index) {
+          index_[t].reset(total);
+          for (std::size_t i = 0; i < total; ++i) index_[t].insert(keys_[first + i]);
+        }
         continue;
       }
-      index_.reset(total);
+      index_[t].reset(total);
       for (std::size_t s = 0; s < shape.world_size; ++s) {
         std::size_t const base = key_base_[s * shape.tables + t];
-        for (std::size_t i = 0; i < key_count(shape, s, t); ++i) slot_of_[base + i] = index_.insert(received[base + i]);
+        for (std::size_t i = 0; i < key_count(shape, s, t); ++i) slot_of_[base + i] = index_[t].insert(received[base + i]);
       }
-      if (index_.size() != 0) std::memcpy(keys_.data() + first, index_.keys().data(), index_.size() * sizeof(key_type));
-      table_first_[t + 1] = first + index_.size();
+      std::size_t const distinct = index_[t].size();
+      if (distinct != 0) std::memcpy(keys_.data() + first, index_[t].keys().data(), distinct * sizeof(key_type));
+      table_first_[t + 1] = first + distinct;
     }
     for (std::size_t s = 0; s < shape.world_size; ++s) {
       for (std::size_t l = 0; l < shape.lists(); ++l) {
@@ -83,10 +90,12 @@ class owner_route {
     std::size_t const at = source * s.lists() + j * s.tables + t;
     return slots.span().subspan(list_base_[at], list_base_[at + 1] - list_base_[at]);
   }
+  /// Slot of `key` in table t, or the number of slots when the batch does not touch it.
+  std::uint32_t find(std::size_t t, key_type key) const { return index_[t].find(key); }
   std::size_t distinct_keys() const { return table_first_.empty() ? 0 : table_first_.back(); }
 
  private:
-  key_index index_;
+  std::vector<key_index> index_;           // per table
   std::vector<std::size_t> key_base_;      // (world size, tables)
   std::vector<std::size_t> list_base_;     // (world size, micro-batches, tables) + 1
   std::vector<std::size_t> table_first_;   // (tables + 1)

@@ -78,8 +78,9 @@ class pooler {
   void forward(embedding_layout const& layout, jagged const& ids, micro_route const& route, float const* landing, float* pooled,
                std::span<float* const> rows) {
     std::size_t sequence = 0;
+    std::uint32_t const* const place = route.landing();
     where_.resize(ids.values.size());
-    for (std::size_t p = 0; p < ids.values.size(); ++p) where_[p] = route.entry_offset[route.occurrence_entry[p]];
+    for (std::size_t p = 0; p < ids.values.size(); ++p) where_[p] = place[route.occurrence_entry[p]];
     for (std::size_t f = 0; f < layout.features().size(); ++f) {
       with_static_dim(layout.dim_of_feature(f), [&](auto dim) {
         switch (layout.features()[f].pooling) {
@@ -99,6 +100,7 @@ class pooler {
                 std::span<float const* const> d_rows, float* out) {
     prepare_features(layout, ids, d_rows);
     std::size_t const ld = layout.pooled_width();
+    std::uint32_t const* const place = route.landing();
     for (std::size_t t = 0; t + 1 < route.table_entry.size(); ++t) {
       with_static_dim(layout.tables()[t].dim, [&](auto dim) {
         scratch_.resize(2 * dim);
@@ -106,7 +108,7 @@ class pooler {
         for (std::size_t e = route.table_entry[t]; e < route.table_entry[t + 1]; ++e) {
           occurrence const* const use = route.uses.data() + route.entry_start[e];
           std::size_t const uses = route.entry_start[e + 1] - route.entry_start[e];
-          float const* const v = landing + route.entry_offset[e];
+          float const* const v = landing + place[e];
           float const* const g = sum.sum(uses, [&](float* acc, std::size_t k) { add_use(dim, ids, use[k], d_pooled, ld, v, acc); });
           float* const target = out + route.entry_offset[e];
           for (std::size_t i = 0; i < dim; ++i) target[i] = g[i];

@@ -62,6 +62,31 @@ class source_route {
     for (std::size_t j = 0; j < blocks.size(); ++j) micro[j].group(blocks[j].ids);
   }
 
+  /// Lets the rows of micro-batch 0 land in two portions.
+  /// @param late  one flag per list element of micro-batch 0, by owner and table: 1 when the owner can send that row only late
+  void split_first(embedding_layout const& layout, route_shape const& shape, std::span<std::uint8_t const> late) {
+    micro_route& m = micro.front();
+    m.split = true;
+    m.split_offset.resize(m.entries());
+    m.early_floats.assign(shape.world_size, 0);
+    std::size_t at = 0;
+    std::size_t to = 0;
+    for (std::uint8_t const portion : {std::uint8_t{0}, std::uint8_t{1}}) {
+      at = 0;
+      for (std::size_t o = 0; o < shape.world_size; ++o) {
+        for (std::size_t t = 0; t < shape.tables; ++t) {
+          std::size_t const dim = layout.tables()[t].dim;
+          for (std::size_t i = 0; i < list_count(shape, o, 0, t); ++i, ++at) {
+            if (late[at] != portion) continue;
+            m.split_offset[first_entries_[at]] = static_cast<std::uint32_t>(to);
+            to += dim;
+            if (portion == 0) m.early_floats[o] += dim;
+          }
+        }
+      }
+    }
+  }
+
   std::uint32_t key_count(route_shape const& s, std::size_t owner, std::size_t t) const { return counts[owner * s.counts() + t]; }
   std::uint32_t list_count(route_shape const& s, std::size_t owner, std::size_t j, std::size_t t) const {
     return counts[owner * s.counts() + s.tables + j * s.tables + t];
@@ -149,8 +174,16 @@ class source_route {
     }
     lists.resize(at);
     landing_.resize(std::size_t{shape.world_size} * shape.tables);
+    first_list_.assign(std::size_t{shape.world_size} * shape.tables, 0);
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < first_list_.size(); ++i) {
+      first_list_[i] = first;
+      first += list_count(shape, i / shape.tables, 0, i % shape.tables);
+    }
+    first_entries_.resize(first);
     for (std::size_t j = 0; j < shape.micro_batches; ++j) {
       micro_route& m = micro[j];
+      m.split = false;
       m.owner_floats.assign(shape.world_size, 0);
       m.floats = 0;
       for (std::size_t o = 0; o < shape.world_size; ++o) {
@@ -169,6 +202,7 @@ class source_route {
           std::size_t const g = m.entry_offset[e];
           std::size_t const o = owner_[g];
           lists[base_[o * shape.lists() + j * shape.tables + t]++] = place_[g];
+          if (j == 0) first_entries_[first_list_[o * shape.tables + t]++] = static_cast<std::uint32_t>(e);
           m.entry_offset[e] = static_cast<std::uint32_t>(landing_[o * shape.tables + t]);
           landing_[o * shape.tables + t] += dim;
         }
@@ -189,6 +223,8 @@ class source_route {
   exec::buffer<std::uint32_t> local_;      // its entry there
   std::vector<std::size_t> base_;
   std::vector<std::size_t> landing_;
+  std::vector<std::size_t> first_list_;         // (world size, tables) into first_entries_
+  exec::buffer<std::uint32_t> first_entries_;   // entry of each list element of micro-batch 0, by owner and table
 };
 
 }  // namespace nestpipe::embedding

@@ -64,6 +64,20 @@ class window {
     });
   }
 
+  /// Copies whole rows, state included, of table t from another window: `from[i]` there to `to[i]` here.
+  void copy_rows(std::size_t t, window const& other, std::span<std::uint32_t const> from, std::span<std::uint32_t const> to) {
+    std::size_t const stride = row_floats_[t];
+    float const* const source = other.rows(t);
+    float* const target = rows(t);
+    with_static_dim(stride, [&](auto n) {
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        float const* const a = source + from[i] * stride;
+        float* const b = target + to[i] * stride;
+        for (std::size_t k = 0; k < n; ++k) b[k] = a[k];
+      }
+    });
+  }
+
   /// Folds the gradients that one micro-batch of one rank sends for `slots` of table t. Returns the end.
   /// Calls come in ascending micro-batch order, so each sum has one order whoever holds what.
   float const* fold(std::size_t t, std::span<std::uint32_t const> slots, float const* in) {

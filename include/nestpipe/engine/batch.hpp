@@ -3,7 +3,7 @@
 /// One batch on its way through the stages.
 
 #include <nestpipe/core/jagged.hpp>
-#include <nestpipe/embedding/owner_route.hpp>
+#include <nestpipe/embedding/overlap.hpp>
 
 namespace nestpipe::engine {
 
@@ -41,6 +41,9 @@ struct batch_slot {
   read_result read;
   embedding::source_route source;
   embedding::owner_route owner;
+  embedding::overlap shared;               ///< with the trained batch before, when windows hold both
+  batch_slot* before = nullptr;            ///< that batch; null after a boundary
+  batch_slot* after = nullptr;             ///< the next trained batch, once it is routed
   batch_info info;
 };
 

@@ -16,7 +16,8 @@ struct engine_config {
   std::uint64_t seed = 1;
   std::uint32_t shards = 1024;       ///< fixed for the life of a model
   std::uint32_t slots = 6;           ///< batches that may be in flight, at least 2
-  std::uint32_t windows = 1;
+  std::uint32_t windows = 1;         ///< 2: consecutive batches overlap
+  bool early_rows = false;           ///< the first exchange of a batch comes in two portions (needs two windows)
   bool per_rank_files = false;
   float row_clip_norm = 0.0f;        ///< 0: rows are not clipped
   float dense_clip_norm = 0.0f;      ///< 0: dense gradients are not clipped

@@ -37,7 +37,7 @@ class engine {
         rows_{storage, row_optimizer},
         dense_{dense_optimizer},
         reduction_{std::move(reduction)},
-        router_{comm_.channel("route"), shape(config_, comm_.size())},
+        router_{comm_.channel("route"), shape(config_, comm_.size()), config_.windows > 1},
         exchanger_{comm_.channel("exchange")},
         reduce_channel_{comm_.channel("reduce")},
         control_{comm_.channel("control")},
@@ -87,6 +87,7 @@ class engine {
   /// Batches of `epoch` come next, from `first_index` on; batch numbers go on counting.
   void begin(feed source, std::uint64_t epoch, std::uint64_t first_index) {
     feed_ = std::move(source);
+    last_routed_ = nullptr;
     epoch_ = epoch;
     epoch_base_ = next_batch_ - first_index;
   }
@@ -136,7 +137,7 @@ class engine {
       batch_header const total = router_.route(config_.layout, scoring_, header(scoring_), {"route (evaluation)", b});
       rows_.retrieve(scoring_.owner, windows_[0], absent_row::missing);
       for (std::size_t j = 0; j < config_.micro_batches; ++j) {
-        exchanger_.rows(router_.shape(), scoring_, j, windows_[0], landing_[0], {"exchange_rows (evaluation)", b});
+        exchanger_.rows(router_.shape(), scoring_, j, exec::portion::all, windows_[0], landing_[0], {"exchange_rows (evaluation)", b});
         sample_block const& block = scoring_.blocks[j];
         micro_[0].forward(model_, dense_.values().data(), config_.layout, block, scoring_.source.micro[j], landing_[0].data());
         sink(block, micro_[0].logits());
@@ -169,7 +170,9 @@ class engine {
   static engine_config checked(engine_config c, std::size_t world_size) {
     require(c.batch_size > 0, "batch size must be at least 1", {}, "set batch_size");
     require(c.micro_batches > 0, "micro-batches per rank must be at least 1", {}, "set micro_batches");
-    require(c.slots >= 2 && c.slots <= 64, "batches in flight must be from 2 to 64", {}, "set slots");
+    require(c.windows == 1 || c.windows == 2, "a schedule uses one or two windows", "schedule", "return 1 or 2 from windows()");
+    require(!c.early_rows || c.windows == 2, "early rows need two windows", "schedule", "use dual_buffer");
+    require(c.slots >= 2 * c.windows && c.slots <= 64, "batches in flight must be from 2 (4 with two windows) to 64", {}, "set batches_in_flight");
     require(!c.per_rank_files || c.batch_size % world_size == 0, "with files per rank the batch size must be a multiple of the number of ranks",
             "batch size " + std::to_string(c.batch_size) + ", ranks " + std::to_string(world_size), "change either");
     return c;
@@ -187,26 +190,30 @@ class engine {
       case stage::read: feed_.read(epoch_, o.batch - epoch_base_, o.batch, slot); break;
       case stage::stage: break;  // host memory is the compute space
       case stage::route: route(o.batch, slot); break;
-      case stage::retrieve: rows_.retrieve(slot.owner, window(o.batch), absent_row::initial); break;
-      case stage::refresh: throw error{"refresh needs a second window", {}, "use a schedule with two windows"};
+      case stage::retrieve: rows_.retrieve(slot.owner, window(slot), absent_row::initial); break;
+      case stage::refresh:
+        if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot));
+        break;
       case stage::exchange_rows:
-        exchanger_.rows(router_.shape(), slot, o.part, window(o.batch), landing_[turn(slot, o.part)], at);
+        exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing_[turn(slot, o.part)], at);
         break;
       case stage::forward_backward: forward_backward(slot, o.part); break;
       case stage::weight_gradients: weight_gradients(slot, o.part); break;
       case stage::exchange_gradients:
-        exchanger_.gradients(router_.shape(), slot, o.part, key_gradients_[turn(slot, o.part)], window(o.batch), at);
+        exchanger_.gradients(router_.shape(), slot, o.part, key_gradients_[turn(slot, o.part)], window(slot), at);
         break;
       case stage::reduce_dense: reduction_.reduce(reduce_channel_, 0, dense_.size() + 1, at); break;
       case stage::update_rows:
-        rows_.update(window(o.batch), {config_.row_clip_norm}, slot.info.step, row_rate_.factor(slot.info.step));
+        rows_.update(window(slot), o.rows == exec::portion::late ? &slot.after->shared : nullptr, o.rows, {config_.row_clip_norm},
+                     slot.info.step, row_rate_.factor(slot.info.step));
         break;
       case stage::update_dense: update_dense(slot); break;
-      case stage::write_back: rows_.write_back(slot.owner, window(o.batch)); break;
+      case stage::write_back: rows_.write_back(slot.owner, window(slot)); break;
     }
   }
 
-  embedding::window& window(std::uint64_t batch) { return windows_[batch % windows_.size()]; }
+  // Windows alternate over trained batches: one without samples uses none.
+  embedding::window& window(batch_slot const& slot) { return windows_[slot.info.step % windows_.size()]; }
 
   // Which of the two landing buffers a micro-batch uses: they alternate over batches too.
   std::size_t turn(batch_slot const& slot, std::size_t part) const { return (slot.info.step * config_.micro_batches + part) % 2; }
@@ -236,6 +243,25 @@ class engine {
                  end || total.stop != 0 || (boundary_step_ != 0 && step_ >= boundary_step_)};
     next_batch_ = batch + 1;
     check_readable(end);
+    if (total.samples != 0) follow(slot);
+  }
+
+  // Compares the batch with the trained one before it, whose rows may still be on their way to storage.
+  void follow(batch_slot& slot) {
+    // Past so many empty batches the slot of the last trained one is in use again; its rows are in storage by then.
+    bool const near = last_routed_ != nullptr && slot.info.batch - last_routed_->info.batch < slots_.size();
+    slot.before = near ? last_routed_ : nullptr;
+    slot.after = nullptr;
+    last_routed_ = slot.info.boundary ? nullptr : &slot;
+    if (config_.windows == 1) return;
+    std::size_t const tables = config_.layout.tables().size();
+    if (slot.before == nullptr) {
+      slot.shared.clear(slot.owner, tables);
+      return;
+    }
+    slot.shared.build(slot.before->owner, slot.owner, tables);
+    slot.before->after = &slot;
+    if (config_.early_rows) router_.split_first(config_.layout, slot, {"route", slot.info.step});
   }
 
   // Every rank sees the same counts, so all of them stop together.
@@ -337,6 +363,7 @@ class engine {
 
   std::vector<batch_slot> slots_;
   batch_slot scoring_;
+  batch_slot* last_routed_ = nullptr;  // the last trained batch of this run
   std::vector<embedding::window> windows_;
   std::array<micro_batch<Model>, 2> micro_;
   std::array<exec::buffer<float>, 2> landing_;

@@ -13,7 +13,9 @@ namespace nestpipe::engine {
 template <class Channel>
 class router {
  public:
-  router(Channel channel, embedding::route_shape const& shape) : channel_{std::move(channel)}, shape_{shape} {}
+  /// @param keep_index  for schedules with two windows, which compare the keys of consecutive batches
+  router(Channel channel, embedding::route_shape const& shape, bool keep_index)
+      : channel_{std::move(channel)}, shape_{shape}, keep_index_{keep_index} {}
 
   embedding::route_shape const& shape() const { return shape_; }
   Channel& channel() { return channel_; }
@@ -25,8 +27,37 @@ class router {
     batch_header const total = exchange_counts(slot, mine, at);
     slot.owner.expect(shape_);
     exchange_keys(slot, at);
-    slot.owner.build(shape_);
+    slot.owner.build(shape_, keep_index_);
     return total;
+  }
+
+  /// Collective: tells every rank which rows of its first micro-batch come late, because the batch before touches them too.
+  void split_first(embedding_layout const& layout, batch_slot& slot, comm::call_site at) {
+    std::size_t const ranks = shape_.world_size;
+    bytes_to_.assign(ranks, 0);
+    bytes_from_.assign(ranks, 0);
+    std::size_t out = 0;
+    std::size_t in = 0;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      for (std::size_t t = 0; t < shape_.tables; ++t) {
+        bytes_to_[r] += slot.owner.slot_list(shape_, r, 0, t).size();
+        bytes_from_[r] += slot.source.list_count(shape_, r, 0, t);
+      }
+      out += bytes_to_[r];
+      in += bytes_from_[r];
+    }
+    send_.resize(out);
+    receive_.resize(in);
+    std::byte* to = send_.data();
+    for (std::size_t r = 0; r < ranks; ++r) {
+      for (std::size_t t = 0; t < shape_.tables; ++t) {
+        auto const late = slot.shared.late(t);
+        for (std::uint32_t const s : slot.owner.slot_list(shape_, r, 0, t)) *to++ = std::byte{late[s]};
+      }
+    }
+    channel_.all_to_all_v(std::span<std::byte const>{send_.span()}, std::span<std::size_t const>{bytes_to_}, receive_.span(),
+                          std::span<std::size_t const>{bytes_from_}, at);
+    slot.source.split_first(layout, shape_, {reinterpret_cast<std::uint8_t const*>(receive_.data()), in});
   }
 
  private:
@@ -110,6 +141,7 @@ class router {
 
   Channel channel_;
   embedding::route_shape shape_;
+  bool keep_index_;
   std::vector<std::uint32_t> send_words_, receive_words_;
   std::vector<std::size_t> equal_, bytes_to_, bytes_from_;
   comm::byte_counts scratch_;

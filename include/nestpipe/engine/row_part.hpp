@@ -3,7 +3,9 @@
 /// The rows this rank owns: a store per table, and the moves between stores and windows.
 
 #include <nestpipe/core/digest.hpp>
+#include <nestpipe/embedding/overlap.hpp>
 #include <nestpipe/embedding/window.hpp>
+#include <nestpipe/exec/stage.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
 #include <nestpipe/storage/storage.hpp>
@@ -74,23 +76,39 @@ class row_part {
   }
 
   /// One optimizer update per row that has a gradient. O(keys * row floats).
-  void update(embedding::window& w, optimizer::clip_by_norm clip, std::uint64_t step, float rate_factor) const {
+  /// @param next  what the next batch shares with this one; read for the late portion only
+  /// @param portion  late: only rows that `next` shares, so that they can go on their way; early: those not updated yet
+  void update(embedding::window& w, embedding::overlap const* next, exec::portion portion, optimizer::clip_by_norm clip, std::uint64_t step,
+              float rate_factor) const {
     optimizer::with_concrete(optimizer_, [&](auto const& o) {
       auto const constants = o.prepare(step, rate_factor);
       for (std::size_t t = 0; t < tables_.size(); ++t) {
         std::size_t const stride = w.row_floats(t);
         auto const has = w.has_gradient(t);
+        float* const rows = w.rows(t);
+        float* const gradients = w.gradients(t);
         with_static_dim(w.dim(t), [&](auto dim) {
-          float* row = w.rows(t);
-          float* g = w.gradients(t);
-          for (std::size_t i = 0; i < has.size(); ++i, row += stride, g += dim) {
-            if (has[i] == 0) continue;
+          auto const one = [&](std::size_t i) {
+            if (has[i] != 1) return;
+            float* const row = rows + i * stride;
+            float* const g = gradients + i * dim;
             clip.apply(g, dim);
             o.update(row, row + dim, g, dim, constants);
+            has[i] = 2;  // done
+          };
+          if (portion == exec::portion::late) {
+            for (std::uint32_t const i : next->from(t)) one(i);
+          } else {
+            for (std::size_t i = 0; i < has.size(); ++i) one(i);
           }
         });
       }
     });
+  }
+
+  /// Copies the rows that `shared` names from the window just updated to the next one, state included.
+  void refresh(embedding::overlap const& shared, embedding::window const& from, embedding::window& to) const {
+    for (std::size_t t = 0; t < tables_.size(); ++t) to.copy_rows(t, from, shared.from(t), shared.to(t));
   }
 
   /// Stores the rows of a window; a row that was new is created now. O(keys * row floats).

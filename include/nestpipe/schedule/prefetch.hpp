@@ -2,9 +2,8 @@
 /// @file
 /// Read, stage and route run ahead of the step; everything that touches rows keeps the plain order.
 
-#include <nestpipe/schedule/sequential.hpp>
-
-#include <array>
+#include <nestpipe/schedule/read_ahead.hpp>
+#include <nestpipe/schedule/step.hpp>
 
 namespace nestpipe::schedule {
 
@@ -19,32 +18,18 @@ struct prefetch {
   template <class Pipeline>
   void run(Pipeline& p) const {
     using exec::stage;
-    std::uint64_t const first = p.first_batch();
-    std::uint64_t const wanted = ahead > 0 ? ahead : 1;
-    std::uint64_t const depth = wanted < p.slots() ? wanted : p.slots() - 1;
-    std::uint64_t next_read = first;
-    exec::event last{};                        // of the batch in training
-    std::array<exec::event, 64> done{};        // last event of each recent batch, by slot
-    std::array<exec::event, 64> staged{};
-    exec::event routed{};
-
-    auto const read_up_to = [&](std::uint64_t t) {
-      for (; next_read <= t; ++next_read) {
-        exec::event const free = next_read >= first + p.slots() ? done[(next_read - p.slots()) % done.size()] : exec::event{};
-        exec::event const e = p.issue({stage::read, next_read}, free);
-        staged[next_read % staged.size()] = p.issue({stage::stage, next_read}, e);
-      }
-    };
-
-    read_up_to(first);
-    routed = p.issue({stage::route, first}, staged[first % staged.size()]);
-    for (std::uint64_t t = first;; ++t) {
+    read_ahead reader{p, ahead, 1};
+    std::uint64_t t = p.first_batch();
+    exec::event last{};
+    reader.up_to(t);
+    exec::event routed = p.issue({stage::route, t}, reader.staged(t));
+    for (;; ++t) {
       auto const info = p.agreed(t);
-      if (info.samples != 0) last = sequential::train(p, t, routed, last);
-      done[t % done.size()] = last;
+      if (info.samples != 0) last = one_window_step(plain_micro_batches{}, p, t, routed, last);
+      reader.done(t, last);
       if (info.boundary) break;
-      read_up_to(t + depth);
-      routed = p.issue({stage::route, t + 1}, staged[(t + 1) % staged.size()]);
+      reader.up_to(t + 1);
+      routed = p.issue({stage::route, t + 1}, reader.staged(t + 1));
     }
     p.drain();
   }

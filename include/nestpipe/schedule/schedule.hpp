@@ -7,6 +7,7 @@
 /// |---|---|
 /// | `typename S::consistency` | `schedule::exact`: every row is read as the last batch left it |
 /// | `s.windows()` | windows per owner that it needs (1 or 2) |
+/// | `s.early_rows()` (optional, false) | whether it issues the first row exchange of a batch in two portions |
 /// | `s.run(pipeline)` | issues batches from `pipeline.first_batch()` until the agreed batch_info says boundary; returns when all is drained |
 ///
 /// | a pipeline P offers | meaning |
@@ -65,6 +66,16 @@ concept schedule = has_consistency<S> && has_windows<S> && has_run<S> && std::co
 /// For code that is only right when nothing is stale.
 template <class S>
 concept exact_schedule = schedule<S> && std::same_as<typename S::consistency, exact>;
+
+/// Whether the schedule sends rows early.
+template <class S>
+constexpr bool early_rows(S const& s) {
+  if constexpr (requires { s.early_rows(); }) {
+    return s.early_rows();
+  } else {
+    return false;
+  }
+}
 
 template <class S>
 consteval bool audit() {

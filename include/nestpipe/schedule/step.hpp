@@ -1,0 +1,72 @@
+#pragma once
+/// @file
+/// Pieces that schedules share: the micro-batches of a step in plain order, and the loop without look-ahead.
+
+#include <nestpipe/schedule/schedule.hpp>
+
+namespace nestpipe::schedule {
+
+/// What the rest of a step waits for.
+struct micro_batches_done {
+  exec::event gradients;  ///< all row gradients are folded in
+  exec::event weights;    ///< all dense gradients are added up
+};
+
+/// One micro-batch after the other. The inner part of a step: an *inner* has
+/// `micro_batches(pipeline, t, rows_ready, first_rows, before_last)`, which issues exchange and compute of all micro-batches of
+/// t behind `rows_ready`, the first exchange for the rows `first_rows` only. Just before it issues the last gradient exchange
+/// it calls `before_last(landing_free)`: there an outer schedule issues what belongs between, such as early rows of the next
+/// batch, which may land behind the event `landing_free`.
+struct plain_micro_batches {
+  template <class Pipeline, class BeforeLast>
+  micro_batches_done micro_batches(Pipeline& p, std::uint64_t t, exec::event rows_ready, exec::portion first_rows, BeforeLast before_last) const {
+    using exec::stage;
+    exec::event e = rows_ready;
+    exec::event weights{};
+    for (std::uint32_t m = 0; m < p.micro_batches(); ++m) {
+      e = p.issue({stage::exchange_rows, t, m, m == 0 ? first_rows : exec::portion::all}, e);
+      e = p.issue({stage::forward_backward, t, m}, e);
+      e = weights = p.issue({stage::weight_gradients, t, m}, e);
+      if (m + 1 == p.micro_batches()) before_last(exec::event{});
+      e = p.issue({stage::exchange_gradients, t, m}, e);
+    }
+    return {e, weights};
+  }
+};
+
+/// All buckets of the dense reduction. Returns the last event.
+template <class Pipeline>
+exec::event reduce_dense(Pipeline& p, std::uint64_t t, exec::event after) {
+  for (std::uint32_t b = 0; b < p.buckets(); ++b) after = p.issue({exec::stage::reduce_dense, t, b}, after);
+  return after;
+}
+
+/// The middle of a step with one window, from retrieve to write_back, behind `after`. Returns the last event.
+template <class Inner, class Pipeline, class... Events>
+exec::event one_window_step(Inner const& inner, Pipeline& p, std::uint64_t t, Events... after) {
+  using exec::stage;
+  exec::event const rows = p.issue({stage::retrieve, t}, after...);
+  micro_batches_done const done = inner.micro_batches(p, t, rows, exec::portion::all, [](exec::event) {});
+  exec::event const dense = reduce_dense(p, t, done.weights);
+  exec::event const updated = p.issue({stage::update_rows, t}, done.gradients);
+  exec::event const replica = p.issue({stage::update_dense, t}, dense, updated);
+  return p.issue({stage::write_back, t}, updated, replica);
+}
+
+/// Batch after batch without look-ahead.
+template <class Inner, class Pipeline>
+void one_batch_at_a_time(Inner const& inner, Pipeline& p) {
+  using exec::stage;
+  exec::event e{};
+  for (std::uint64_t t = p.first_batch();; ++t) {
+    e = p.issue({stage::read, t}, e);
+    e = p.issue({stage::stage, t}, e);
+    e = p.issue({stage::route, t}, e);
+    auto const info = p.agreed(t);
+    if (info.samples != 0) e = one_window_step(inner, p, t, e);
+    if (info.boundary) break;
+  }
+  p.drain();
+}
+
+}  // namespace nestpipe::schedule

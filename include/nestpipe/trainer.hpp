@@ -8,6 +8,7 @@
 #include <nestpipe/exec/thread_lanes.hpp>
 #include <nestpipe/metric/collector.hpp>
 #include <nestpipe/reduction/ordered.hpp>
+#include <nestpipe/trace/recorder.hpp>
 #include <nestpipe/trainer_config.hpp>
 
 #include <filesystem>
@@ -158,6 +159,16 @@ class trainer {
 
   trainer_config const& config() const { return config_; }
   engine_type& engine() { return *engine_; }
+  /// Seconds that stages ran on this rank, and that the compute lane stood idle because of them, since the first fit.
+  trace::stage_times stage_times() {
+    if constexpr (has_recorder) {
+      return executor_.recorder().times();
+    } else {
+      trace::stage_times times;
+      if (engine_) times.total = engine_->stage_seconds();
+      return times;
+    }
+  }
   /// For settings of the executor; before the first fit.
   Executor& executor() { return executor_; }
   data::data_position position() const { return position_; }
@@ -165,6 +176,8 @@ class trainer {
   std::vector<std::string> complaints() const { return complaints_; }
 
  private:
+  static constexpr bool has_recorder = requires(Executor& e) { e.recorder(); };
+
   // Leaving by an exception must not leave the other ranks waiting, nor lanes running.
   template <class F>
   decltype(auto) together(F f) {
@@ -211,6 +224,7 @@ class trainer {
       while (!ended && !finished() && !result.stopped) {
         std::uint64_t const first = engine_->next_batch();
         engine_->boundary_at(config_.steps);
+        if constexpr (has_recorder) executor_.recorder().pause();
         engine::pipeline p{*engine_, executor_, batches_read_};
         policies_.schedule.run(p);
         auto const& info = engine_->info(engine_->next_batch() - 1);

@@ -3,6 +3,7 @@
 /// One of several executors, chosen at run time; itself an executor.
 
 #include <nestpipe/exec/executor.hpp>
+#include <nestpipe/trace/recorder.hpp>
 
 #include <type_traits>
 #include <utility>
@@ -40,6 +41,9 @@ class any_of {
   }
   void drain() {
     std::visit([](auto& e) { e.drain(); }, held_);
+  }
+  trace::recorder& recorder() {
+    return std::visit([](auto& e) -> trace::recorder& { return e.recorder(); }, held_);
   }
   void stop() noexcept {
     std::visit([](auto& e) { e.stop(); }, held_);

@@ -8,6 +8,7 @@
 /// | `e.issue(op, after)` | queues the op on lane_of(op.what) behind all that is there and behind the events `after` (issued before; at most max_dependencies); returns its event |
 /// | `e.wait(event)` | blocks the caller until complete; rethrows the first failure |
 /// | `e.drain()` | waits for everything issued; rethrows the first failure |
+/// | `e.recorder()` | optional: the trace::recorder that hears of every op |
 /// | `e.stop()` | noexcept: cancels what has not started, waits for what runs; no handler call happens after it |
 ///
 /// After a failure nothing that has not started runs any more: its events count as cancelled, and wait, issue and drain

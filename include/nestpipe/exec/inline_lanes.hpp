@@ -3,6 +3,9 @@
 /// Everything on the caller's thread, in issue order: for debugging and as the reference in tests.
 
 #include <nestpipe/exec/executor.hpp>
+#include <nestpipe/trace/recorder.hpp>
+
+#include <chrono>
 
 namespace nestpipe::exec {
 
@@ -12,10 +15,13 @@ class inline_lanes {
     work_ = w;
     issued_ = {};
     failure_ = nullptr;
+    last_ = {};
+    recorder_.restart();
   }
 
   event issue(op const& o, std::span<event const>) {
     if (failure_) std::rethrow_exception(failure_);
+    double const begin = now();
     try {
       work_.execute(o);
     } catch (...) {
@@ -24,8 +30,15 @@ class inline_lanes {
       throw;
     }
     lane const where = lane_of(o.what);
-    return {where, ++issued_[static_cast<std::size_t>(where)]};
+    event const self{where, ++issued_[static_cast<std::size_t>(where)]};
+    // One thread: what ran before is what everything waits for.
+    recorder_.add({o, self, begin, now(), {last_}, last_.ticket != 0 ? std::size_t{1} : std::size_t{0}});
+    last_ = self;
+    return self;
   }
+
+  /// What was done; all on one thread, so everything but compute is exposed.
+  trace::recorder& recorder() { return recorder_; }
 
   void wait(event) {
     if (failure_) std::rethrow_exception(failure_);
@@ -34,9 +47,14 @@ class inline_lanes {
   void stop() noexcept {}
 
  private:
+  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
+
   work work_;
   std::array<std::uint64_t, lane_count> issued_{};
   std::exception_ptr failure_;
+  event last_;
+  trace::recorder recorder_;
+  std::chrono::steady_clock::time_point const origin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace nestpipe::exec

@@ -3,7 +3,9 @@
 /// One host thread per lane. Lanes block on condition variables, never spin; queues are bounded.
 
 #include <nestpipe/exec/executor.hpp>
+#include <nestpipe/trace/recorder.hpp>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -28,6 +30,7 @@ class thread_lanes {
     told_ = false;
     stopping_ = false;
     failure_ = nullptr;
+    recorder_.restart();
     for (auto& l : lanes_) {
       l.issued = l.taken = l.completed = 0;
       l.thread = std::thread{[this, &l] { run(l); }};
@@ -44,9 +47,8 @@ class thread_lanes {
     next.what = o;
     next.count = 0;
     for (event const e : after) {
-      if (e.ticket == 0 || at(e.where).completed >= e.ticket) continue;
       // Lanes are in order: an earlier op of the same lane is done before this one starts.
-      if (e.where == where) continue;
+      if (e.ticket == 0 || e.where == where) continue;
       if (next.count == max_dependencies) throw error{"an op waits for too many events", std::string{name(o.what)}};
       next.after[next.count++] = e;
     }
@@ -68,6 +70,9 @@ class thread_lanes {
       if (told_) std::rethrow_exception(failure_);
     }
   }
+
+  /// What the lanes did; for one caller while they are idle.
+  trace::recorder& recorder() { return recorder_; }
 
   void stop() noexcept {
     {
@@ -95,6 +100,8 @@ class thread_lanes {
 
   state& at(lane l) { return lanes_[static_cast<std::size_t>(l)]; }
 
+  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
+
   void wake_all() {
     for (auto& l : lanes_) l.changed.notify_all();
   }
@@ -110,6 +117,7 @@ class thread_lanes {
         at(e.where).changed.wait(lock, [&] { return stopping_ || failed_ || at(e.where).completed >= e.ticket; });
         if (stopping_ || failed_) return;
       }
+      double const begin = now();
       lock.unlock();
       try {
         work_.execute(next.what);
@@ -130,6 +138,7 @@ class thread_lanes {
       }
       lock.lock();
       ++l.completed;
+      recorder_.add({next.what, {lane_of(next.what.what), l.completed}, begin, now(), next.after, next.count});
       l.changed.notify_all();
     }
   }
@@ -141,6 +150,8 @@ class thread_lanes {
   bool stopping_ = true;
   std::exception_ptr failure_;
   std::array<state, lane_count> lanes_;
+  trace::recorder recorder_;
+  std::chrono::steady_clock::time_point const origin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace nestpipe::exec

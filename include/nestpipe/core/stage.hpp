@@ -60,6 +60,8 @@ constexpr lane lane_of(stage s) {
 /// Which rows an exchange moves: all at once, or those known early and those known late.
 enum class portion : std::uint8_t { all, early, late };
 
+constexpr std::string_view name(portion p) { return p == portion::all ? "all" : p == portion::early ? "early" : "late"; }
+
 /// One unit of work: a stage of a batch.
 struct op {
   stage what = stage::read;

@@ -50,10 +50,6 @@ class any_of {
     return std::visit([](auto const& s) -> bool { return schedule::early_rows(s); }, held_);
   }
 
-  bool early_rows() const {
-    return std::visit([](auto const& s) { return schedule::early_rows(s); }, held_);
-  }
-
   template <class Pipeline>
   void run(Pipeline& p) const {
     std::visit([&](auto const& s) { s.run(p); }, held_);

@@ -11,6 +11,7 @@
 #include <nestpipe/engine/micro_batch.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
+#include <nestpipe/engine/version_ledger.hpp>
 #include <nestpipe/exec/stage.hpp>
 #include <nestpipe/reduction/reduction.hpp>
 
@@ -27,6 +28,7 @@ template <class Model, class Storage, class Comm, class RowOptimizer, class Dens
 class engine {
  public:
   using channel_type = comm::channel_t<Comm>;
+  using rows_type = row_part<Storage, RowOptimizer>;
 
   /// Collective: opens the channels. @throws config_error on values that do not fit together
   engine(engine_config config, Model model, Storage const& storage, Comm comm, RowOptimizer const& row_optimizer,
@@ -47,6 +49,7 @@ class engine {
     dense_.open(model_.parameters(), config_.seed);
     // One float more than there are parameters: the loss travels with the gradient, in the same fixed order.
     reduction_.open({dense_.size() + 1, config_.micro_batches, comm_.rank(), comm_.size()});
+    if constexpr (rows_type::stamped) ledger_.open(config_.layout.tables().size(), config_.slots);
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
     windows_.resize(config_.windows);
@@ -125,6 +128,19 @@ class engine {
   channel_type& control() { return control_; }
   channel_type& input() { return input_; }
 
+  /// Violations counted on this rank; only with a storage that stamps rows (storage::audited). Lanes must be idle.
+  storage::audit_counters audit_results() const
+    requires rows_type::stamped
+  {
+    storage::audit_counters sum;
+    sum.stale_reads = ledger_.stale_reads();
+    for (std::size_t t = 0; t < rows_.tables(); ++t) {
+      sum.use_after_evict += rows_.store(t).audit_results().use_after_evict;
+      sum.lost_updates += rows_.store(t).audit_results().lost_updates;
+    }
+    return sum;
+  }
+
   /// Called on the compute lane after every update: (step, samples of the batch, mean loss).
   std::function<void(std::uint64_t, std::uint64_t, double)> on_update;
 
@@ -195,6 +211,7 @@ class engine {
         if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot));
         break;
       case stage::exchange_rows:
+        if constexpr (rows_type::stamped) check_versions(slot, o);
         exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing_[turn(slot, o.part)], at);
         break;
       case stage::forward_backward: forward_backward(slot, o.part); break;
@@ -243,7 +260,27 @@ class engine {
                  end || total.stop != 0 || (boundary_step_ != 0 && step_ >= boundary_step_)};
     next_batch_ = batch + 1;
     check_readable(end);
-    if (total.samples != 0) follow(slot);
+    if (total.samples != 0) {
+      if constexpr (rows_type::stamped) ledger_.routed(slot, batch % slots_.size());
+      follow(slot);
+    }
+  }
+
+  // Every row about to be sent must carry the last update before this batch.
+  void check_versions(batch_slot const& slot, exec::op const& o) {
+    bool const split = slot.source.micro[o.part].split;
+    if (!split && o.rows == exec::portion::early) return;
+    std::vector<std::uint32_t> chosen;
+    for (std::size_t r = 0; r < router_.shape().world_size; ++r) {
+      for (std::size_t t = 0; t < rows_.tables(); ++t) {
+        chosen.clear();
+        for (std::uint32_t const s : slot.owner.slot_list(router_.shape(), r, o.part, t)) {
+          bool const late = split && slot.shared.late(t)[s] != 0;
+          if (!split || o.rows == exec::portion::all || late == (o.rows == exec::portion::late)) chosen.push_back(s);
+        }
+        ledger_.sent(o.batch % slots_.size(), t, chosen, window(slot));
+      }
+    }
   }
 
   // Compares the batch with the trained one before it, whose rows may still be on their way to storage.
@@ -343,7 +380,8 @@ class engine {
   engine_config config_;
   Model model_;
   Comm comm_;
-  row_part<Storage, RowOptimizer> rows_;
+  rows_type rows_;
+  version_ledger ledger_;  // used when rows carry stamps
   dense_part<DenseOptimizer> dense_;
   Reduction reduction_;
   router<channel_type> router_;

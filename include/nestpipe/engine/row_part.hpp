@@ -8,6 +8,7 @@
 #include <nestpipe/exec/stage.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
+#include <nestpipe/storage/audited.hpp>
 #include <nestpipe/storage/storage.hpp>
 
 namespace nestpipe::engine {
@@ -33,7 +34,7 @@ class row_part {
       spec.table_name = tables_[t].name;
       spec.table = t;
       spec.dim = tables_[t].dim;
-      spec.row_floats = row_floats(t);
+      spec.row_floats = stored_floats(t);
       spec.cardinality = tables_[t].cardinality;
       spec.rank = rank;
       spec.world_size = world_size;
@@ -44,7 +45,12 @@ class row_part {
 
   std::size_t tables() const { return tables_.size(); }
   struct table const& table_spec(std::size_t t) const { return tables_[t]; }
+  /// Whether rows carry the step of their last update behind their state (storage::audited).
+  static constexpr bool stamped = requires { requires Storage::stamps_rows; };
+  /// Floats of a row: embedding and state.
   std::size_t row_floats(std::size_t t) const { return tables_[t].dim + optimizer_.state_size(tables_[t].dim); }
+  /// Floats that stores and windows keep: the row, and its stamp where there is one.
+  std::size_t stored_floats(std::size_t t) const { return row_floats(t) + (stamped ? 1 : 0); }
   Storage& store(std::size_t t) { return stores_[t]; }
   Storage const& store(std::size_t t) const { return stores_[t]; }
   Optimizer const& optimizer() const { return optimizer_; }
@@ -54,7 +60,7 @@ class row_part {
     std::vector<std::size_t> dims, floats;
     for (std::size_t t = 0; t < tables_.size(); ++t) {
       dims.push_back(tables_[t].dim);
-      floats.push_back(row_floats(t));
+      floats.push_back(stored_floats(t));
     }
     w.shape(dims, floats);
   }
@@ -70,7 +76,7 @@ class row_part {
       stores_[t].find(keys, handles);
       stores_[t].gather(handles, w.rows(t));
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * row_floats(t), absent);
+        if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * w.row_floats(t), absent);
       }
     }
   }
@@ -94,6 +100,7 @@ class row_part {
             float* const g = gradients + i * dim;
             clip.apply(g, dim);
             o.update(row, row + dim, g, dim, constants);
+            if constexpr (stamped) row[stride - 1] = storage::stamp_of(step);
             has[i] = 2;  // done
           };
           if (portion == exec::portion::late) {
@@ -127,7 +134,7 @@ class row_part {
   /// Adds every row with its state.
   void add_to(digest& d) const {
     for (std::size_t t = 0; t < tables_.size(); ++t)
-      stores_[t].for_each([&](key_type key, std::span<float const> row) { d.add(t, key, row); });
+      stores_[t].for_each([&](key_type key, std::span<float const> row) { d.add(t, key, row.first(row_floats(t))); });
   }
 
   std::uint64_t rows() const {
@@ -139,6 +146,7 @@ class row_part {
  private:
   void first_value(std::uint32_t t, key_type key, float* row, absent_row absent) const {
     std::size_t const dim = tables_[t].dim;
+    if constexpr (stamped) row[row_floats(t)] = storage::stamp_of(0);
     if (absent == absent_row::missing) {
       for (std::size_t k = 0; k < dim; ++k) row[k] = tables_[t].missing;
       return;

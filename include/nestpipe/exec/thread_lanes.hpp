@@ -15,8 +15,9 @@ namespace nestpipe::exec {
 
 class thread_lanes {
  public:
+  thread_lanes() : thread_lanes{256} {}
   /// @param capacity  ops that may wait in one lane before issue blocks
-  explicit thread_lanes(std::size_t capacity = 256) {
+  explicit thread_lanes(std::size_t capacity) {
     for (auto& l : lanes_) l.ring.resize(capacity);
   }
   thread_lanes(thread_lanes const&) = delete;

@@ -26,6 +26,7 @@ class hooked {
   void wait(exec::event e) { inner_.wait(e); }
   void drain() { inner_.drain(); }
   void stop() noexcept { inner_.stop(); }
+  decltype(auto) recorder() { return inner_.recorder(); }
 
   void execute(exec::op const& o) {
     if (hook) hook(o);

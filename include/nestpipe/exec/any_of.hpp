@@ -42,7 +42,9 @@ class any_of {
   void drain() {
     std::visit([](auto& e) { e.drain(); }, held_);
   }
-  trace::recorder& recorder() {
+  trace::recorder& recorder()
+    requires(has_recorder<Es> && ...)
+  {
     return std::visit([](auto& e) -> trace::recorder& { return e.recorder(); }, held_);
   }
   void stop() noexcept {

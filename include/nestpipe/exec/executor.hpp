@@ -59,6 +59,9 @@ concept has_wait = requires(E& e, event at) {
   e.drain();
   e.stop();
 };
+/// Optional.
+template <class E>
+concept has_recorder = requires(E& e) { e.recorder(); };
 template <class E>
 concept executor = has_start<E> && has_issue<E> && has_wait<E> && std::default_initializable<E>;
 

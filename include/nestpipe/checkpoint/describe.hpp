@@ -1,0 +1,127 @@
+#pragma once
+/// @file
+/// What an engine is, as a manifest, and what two manifests disagree about.
+
+#include <nestpipe/checkpoint/manifest.hpp>
+#include <nestpipe/checkpoint/type_name.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
+
+namespace nestpipe::checkpoint {
+
+/// Everything about an engine that a manifest holds, without rows, files and digest.
+template <class Engine>
+manifest describe(Engine& engine, data::data_position position) {
+  auto const& c = engine.config();
+  manifest m;
+  m.step = engine.step();
+  m.samples = engine.samples();
+  m.seed = c.seed;
+  m.shards = c.shards;
+  m.batch_size = c.batch_size;
+  m.world_size = engine.comm().size();
+  m.micro_batches = c.micro_batches * m.world_size;
+  m.per_rank_files = c.per_rank_files;
+  m.task = c.task;
+  m.position = position;
+  m.columns = c.schema;
+  for (std::size_t t = 0; t < engine.rows().tables(); ++t) {
+    auto const& spec = engine.rows().table_spec(t);
+    m.tables.push_back({spec, engine.rows().row_floats(t) - spec.dim, 0});
+  }
+  m.features.assign(c.layout.features().begin(), c.layout.features().end());
+  m.policies = {active_policy_name(engine.model()), active_policy_name(engine.rows().optimizer()), active_policy_name(engine.dense().optimizer()),
+                m.tables.empty() ? std::string{"none"} : active_policy_name(engine.rows().store(0))};
+  for (auto const& p : engine.dense().parameters()) m.parameters.push_back({p.name, p.rows, p.cols, engine.dense().state_size(p.cols)});
+  return m;
+}
+
+namespace detail {
+
+/// Collects "what: checkpoint a, trainer b".
+class difference_list {
+ public:
+  template <class A>
+  void compare(std::string const& what, A const& saved, A const& now) {
+    if (!(saved == now)) found.push_back(what + ": checkpoint " + text(saved) + ", trainer " + text(now));
+  }
+  /// Items of both lists by name: those in one list only, and `both(saved, now)` for those in both.
+  template <class List, class Name, class Both>
+  void match(std::string const& what, List const& saved, List const& now, Name name, Both both) {
+    auto const find = [&](List const& list, std::string const& wanted) {
+      return std::find_if(list.begin(), list.end(), [&](auto const& x) { return name(x) == wanted; });
+    };
+    for (auto const& x : saved) {
+      auto const other = find(now, name(x));
+      if (other == now.end()) {
+        found.push_back(what + " " + name(x) + " is in the checkpoint only");
+        continue;
+      }
+      compare(what + " " + name(x) + ", place", static_cast<std::size_t>(&x - saved.data()), static_cast<std::size_t>(other - now.begin()));
+      both(what + " " + name(x), x, *other);
+    }
+    for (auto const& x : now) {
+      if (find(saved, name(x)) == saved.end()) found.push_back(what + " " + name(x) + " is missing in the checkpoint");
+    }
+  }
+  std::vector<std::string> found;
+
+ private:
+  static std::string text(std::string const& s) { return s; }
+  static std::string text(float x) {
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
+  }
+  template <class Integer>
+  static std::string text(Integer n) { return std::to_string(n); }
+};
+
+}  // namespace detail
+
+/// What keeps `saved` from being loaded where `now` describes the engine: one line each, nothing if it fits. Numbers of ranks,
+/// storage and cardinality may differ, and the batch size as far as the reader's position allows.
+inline std::vector<std::string> differences(manifest const& saved, manifest const& now) {
+  detail::difference_list d;
+  d.compare("model", saved.policies.model, now.policies.model);
+  d.compare("optimizer of rows", saved.policies.row_optimizer, now.policies.row_optimizer);
+  d.compare("optimizer of dense parameters", saved.policies.dense_optimizer, now.policies.dense_optimizer);
+  d.compare("task", std::string{detail::task_name(saved.task)}, std::string{detail::task_name(now.task)});
+  d.compare("seed", saved.seed, now.seed);
+  d.compare("shards", saved.shards, now.shards);
+  d.compare("dense columns", saved.columns.dense, now.columns.dense);
+  d.compare("labels", saved.columns.labels, now.columns.labels);
+  d.match("table", saved.tables, now.tables, [](auto const& t) { return t.spec.name; }, [&](std::string const& what, auto const& a, auto const& b) {
+    d.compare(what + ", dim", a.spec.dim, b.spec.dim);
+    d.compare(what + ", optimizer state (floats)", a.state_floats, b.state_floats);
+    d.compare(what + ", first values", std::string{detail::init_name(a.spec.init.distribution)}, std::string{detail::init_name(b.spec.init.distribution)});
+    d.compare(what + ", scale of first values", a.spec.init.scale, b.spec.init.scale);
+    d.compare(what + ", leading zeros of first values", a.spec.init.zero_prefix, b.spec.init.zero_prefix);
+    d.compare(what + ", value of missing rows", a.spec.missing, b.spec.missing);
+  });
+  d.match("feature", saved.features, now.features, [](auto const& f) { return f.name; }, [&](std::string const& what, auto const& a, auto const& b) {
+    d.compare(what + ", table", a.table, b.table);
+    d.compare(what + ", pooling", std::string{detail::pooling_name(a.pooling)}, std::string{detail::pooling_name(b.pooling)});
+  });
+  d.match("dense parameter", saved.parameters, now.parameters, [](auto const& p) { return p.name; }, [&](std::string const& what, auto const& a, auto const& b) {
+    auto const shape = [](auto const& p) { return "(" + std::to_string(p.rows) + ", " + std::to_string(p.cols) + ")"; };
+    d.compare(what + ", shape", shape(a), shape(b));
+    d.compare(what + ", optimizer state (floats per row)", a.state_floats, b.state_floats);
+  });
+  if (saved.position.row != 0) {
+    std::uint64_t const batch_rows = now.per_rank_files ? now.batch_size / now.world_size : now.batch_size;
+    if (saved.per_rank_files != now.per_rank_files) {
+      d.found.push_back(std::string{"saved in the middle of an epoch "} + (saved.per_rank_files ? "with" : "without") + " files per rank");
+    } else if (saved.per_rank_files && saved.world_size != now.world_size) {
+      d.found.push_back("saved in the middle of an epoch with files per rank by " + std::to_string(saved.world_size) + " ranks, trainer " + std::to_string(now.world_size));
+    } else if (batch_rows == 0 || saved.position.row % batch_rows != 0) {
+      d.found.push_back("the reader's position, row " + std::to_string(saved.position.row) + ", is no whole number of batches of " + std::to_string(batch_rows) +
+                        " rows (saved with batch size " + std::to_string(saved.batch_size) + ")");
+    }
+  }
+  return std::move(d.found);
+}
+
+}  // namespace nestpipe::checkpoint

@@ -25,7 +25,7 @@ struct outcome {
 
 outcome run(std::string const& scenario, int ranks = 4) {
   auto const start = std::chrono::steady_clock::now();
-  std::string const command = std::string{"timeout 60 " NESTPIPE_TEST_MPIRUN " -np "} + std::to_string(ranks) +
+  std::string const command = std::string{"timeout -k 5 40 " NESTPIPE_TEST_MPIRUN " -np "} + std::to_string(ranks) +
                               " " NESTPIPE_TEST_SCENARIOS " " + scenario + " 2>&1";
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -104,9 +104,18 @@ TEST_CASE("mpi: a rank that computes is stopped too") {
   CHECK(o.says("rank 0: stopped by the launcher"));
 }
 
+TEST_CASE("mpi: without run's help the end of a process that knows of a failure ends the job") {
+  outcome const o = run("unaided", 3);
+  CAPTURE(o.text);
+  CHECK(o.status != 0);
+  CHECK(o.seconds < 10);
+  CHECK(o.says("rank 1 failed: gave up (rank 2 was in waiting, step 3)"));
+}
+
 TEST_CASE("mpi: a program that swallows the failure ends all the same") {
   outcome const o = run("caught", 3);
   CAPTURE(o.text);
+  CHECK(o.says("rank 2: rank 1 failed: gave up"));
   CHECK(o.status == 1);
   CHECK(o.seconds < 10);
 }

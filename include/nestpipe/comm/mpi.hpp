@@ -80,7 +80,7 @@ class mpi {
 
    private:
     detail::mpi_channel& enter(call_site at) {
-      detail::mpi_channel::enter(at);
+      state_->enter(at);
       return *state_;
     }
 
@@ -128,12 +128,16 @@ class mpi {
     detail::install_sigterm_line(runtime->rank());
     try {
       mpi comm{*runtime, settings};
+      int status = 0;
       if constexpr (std::is_void_v<std::invoke_result_t<F, mpi&>>) {
         std::invoke(f, comm);
-        return 0;
       } else {
-        return std::invoke(f, comm);
+        status = std::invoke(f, comm);
       }
+      detail::current_stage = "the end of the program";
+      if (runtime->finish()) return status;
+      auto const& failure = runtime->failure();
+      detail::end_program(*runtime, "rank " + std::to_string(failure.rank()) + " failed: " + failure.reason(), 1);
     } catch (config_error const& e) {
       detail::end_program(*runtime, e.what(), 2);
     } catch (std::exception const& e) {

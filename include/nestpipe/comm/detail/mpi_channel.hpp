@@ -135,10 +135,11 @@ class mpi_channel {
     if (!values.empty()) std::memcpy(values.data(), sums.data(), values.size_bytes());
   }
 
-  /// Publishes where this rank is, for messages of other parts of the process.
-  static void enter(call_site at) noexcept {
+  /// Before every collective: publishes where this rank is, and sends nothing once a failure is known. @throws aborted
+  void enter(call_site at) const {
     current_stage.store(at.stage, std::memory_order_relaxed);
     current_step.store(at.step, std::memory_order_relaxed);
+    if (runtime_.failure().set()) throw echo(runtime_.failure().rank(), runtime_.failure().reason(), rank_, at);
   }
 
  private:

@@ -66,7 +66,7 @@ class mpi_runtime {
 
   ~mpi_runtime() {
     if (!initialised_here_ || finalised()) return;
-    if (failure_.set()) end(1);  // MPI_Finalize would wait for ranks that no longer come
+    if (!finish()) end(1);
     MPI_Comm_free(&control_);
     MPI_Comm_free(&parent_);
     MPI_Finalize();
@@ -95,9 +95,22 @@ class mpi_runtime {
   void abort(std::string_view reason) noexcept {
     if (!failure_.record(rank(), reason) || finalised()) return;
     std::scoped_lock lock{control_mutex_};
+    lowest_failed_ = std::min(lowest_failed_, rank());
     outgoing_.rank = static_cast<std::uint32_t>(rank_);
     std::memcpy(outgoing_.reason, reason.data(), std::min(reason.size(), sizeof outgoing_.reason - 1));
     tell_all(&outgoing_, sizeof outgoing_, tag_abort);
+  }
+
+  /// Before MPI_Finalize, which would not hear of failures: waits until every rank has come here. False if one failed.
+  bool finish() noexcept {
+    MPI_Request all_here = MPI_REQUEST_NULL;
+    if (failed() || MPI_Ibarrier(control_, &all_here) != MPI_SUCCESS) return false;
+    for (int done = 0;;) {
+      if (MPI_Test(&all_here, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (done != 0) return true;
+      if (failed()) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds{100});
+    }
   }
 
   /// Ends the job after a failure: waits up to two seconds for the others to say their line, then MPI_Abort.
@@ -109,7 +122,6 @@ class mpi_runtime {
       for (int said = 0; said < size_ - 1 && std::chrono::steady_clock::now() < until;) {
         int there = 0;
         MPI_Status from;
-        listen();
         if (MPI_Iprobe(MPI_ANY_SOURCE, tag_said, control_, &there, &from) != MPI_SUCCESS) break;
         if (there == 0) {
           std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -118,7 +130,12 @@ class mpi_runtime {
           ++said;
         }
       }
+      while (listen()) {}
     }
+    // One rank is enough, and launchers trip over many: the lowest of those that failed goes first, the others only if they
+    // are still here. The first wait is for the launcher to pass on the lines.
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds{50 + (lowest_failed_ == rank() ? 0 : 1000 + 20 * std::min(rank_, 100))});
     MPI_Abort(MPI_COMM_WORLD, status);
     std::_Exit(status);
   }
@@ -163,17 +180,19 @@ class mpi_runtime {
     told_.reserve(2 * static_cast<std::size_t>(size_));
   }
 
-  /// Under the control lock: takes in one abort message if there is one.
-  void listen() noexcept {
+  /// Under the control lock: takes in one abort message; false if there is none.
+  bool listen() noexcept {
     int there = 0;
     MPI_Status from;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, tag_abort, control_, &there, &from) != MPI_SUCCESS || there == 0) return;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag_abort, control_, &there, &from) != MPI_SUCCESS || there == 0) return false;
     abort_message incoming;
     if (MPI_Recv(&incoming, sizeof incoming, MPI_BYTE, from.MPI_SOURCE, tag_abort, control_, MPI_STATUS_IGNORE) !=
         MPI_SUCCESS)
-      return;
+      return false;
     incoming.reason[sizeof incoming.reason - 1] = '\0';
+    lowest_failed_ = std::min<std::size_t>(lowest_failed_, incoming.rank);
     failure_.record(incoming.rank, incoming.reason);
+    return true;
   }
 
   /// Under the control lock. The requests stay open if a rank does not take its message: it may be gone.
@@ -198,6 +217,7 @@ class mpi_runtime {
   MPI_Comm parent_ = MPI_COMM_NULL;  // what channels are duplicated from
   first_failure failure_;
   std::mutex control_mutex_;
+  std::size_t lowest_failed_ = static_cast<std::size_t>(-1);
   abort_message outgoing_;
   std::vector<MPI_Request> told_;
   std::vector<std::shared_ptr<void>> kept_;

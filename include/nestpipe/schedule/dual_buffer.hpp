@@ -57,19 +57,19 @@ struct dual_buffer {
         if (!retrieved) ready = p.issue({stage::retrieve, t}, written);
         bool const first_late = retrieved && early;
         retrieved = false;
-        exec::event next_rows{};
-        auto next = info;
+        micro_batches_done const done = inner.micro_batches(p, t, ready, first_late ? portion::late : portion::all);
 
-        auto const prepare_next = [&](exec::event landing_free) {
-          if (info.boundary) return;
+        auto next = info;
+        exec::event next_rows{};
+        if (!info.boundary) {
           next = agree(t + 1);
           retrieved = next.samples != 0;
-          if (!retrieved) return;
+        }
+        if (retrieved) {
           next_rows = p.issue({stage::retrieve, t + 1}, written);
-          if (early) p.issue({stage::exchange_rows, t + 1, 0, portion::early}, next_rows, landing_free);
-        };
-        micro_batches_done const done = inner.micro_batches(p, t, ready, first_late ? portion::late : portion::all, prepare_next);
-
+          // Behind the last gradients of t on the exchange lane, beside its last weight gradients on the compute lane.
+          if (early) p.issue({stage::exchange_rows, t + 1, 0, portion::early}, next_rows, done.landing);
+        }
         exec::event const dense = reduce_dense(p, t, done.weights);
         exec::event updated{};
         ready = {};

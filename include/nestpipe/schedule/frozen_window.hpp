@@ -24,8 +24,8 @@ struct frozen_window {
   }
 
   /// See plain_micro_batches.
-  template <class Pipeline, class BeforeLast>
-  micro_batches_done micro_batches(Pipeline& p, std::uint64_t t, exec::event rows_ready, exec::portion first_rows, BeforeLast before_last) const {
+  template <class Pipeline>
+  micro_batches_done micro_batches(Pipeline& p, std::uint64_t t, exec::event rows_ready, exec::portion first_rows) const {
     using exec::stage;
     std::uint32_t const n = p.micro_batches();
     // [m % 2]: micro-batches m and m + 2 use the same buffers.
@@ -45,12 +45,11 @@ struct frozen_window {
       } else if (m > 0) {
         weigh(m - 1);
       }
-      if (m + 1 == n) before_last(computed[n % 2]);  // of n - 2, whose landing buffer the next batch uses first
       sent[m % 2] = p.issue({stage::exchange_gradients, t, m}, split_backward ? computed[m % 2] : weights);
       if (m + 2 < n) exchange(m + 2);
     }
     if (split_backward) weigh(n - 1);
-    return {sent[(n - 1) % 2], weights};
+    return {sent[(n - 1) % 2], weights, computed[n % 2]};  // the next batch lands first where n - 2 did
   }
 };
 

@@ -10,16 +10,15 @@ namespace nestpipe::schedule {
 struct micro_batches_done {
   exec::event gradients;  ///< all row gradients are folded in
   exec::event weights;    ///< all dense gradients are added up
+  exec::event landing;    ///< nobody reads the landing buffer any more that the next batch uses first
 };
 
 /// One micro-batch after the other. The inner part of a step: an *inner* has
-/// `micro_batches(pipeline, t, rows_ready, first_rows, before_last)`, which issues exchange and compute of all micro-batches of
-/// t behind `rows_ready`, the first exchange for the rows `first_rows` only. Just before it issues the last gradient exchange
-/// it calls `before_last(landing_free)`: there an outer schedule issues what belongs between, such as early rows of the next
-/// batch, which may land behind the event `landing_free`.
+/// `micro_batches(pipeline, t, rows_ready, first_rows)`, which issues exchange and compute of all micro-batches of t behind
+/// `rows_ready`, the first exchange for the rows `first_rows` only.
 struct plain_micro_batches {
-  template <class Pipeline, class BeforeLast>
-  micro_batches_done micro_batches(Pipeline& p, std::uint64_t t, exec::event rows_ready, exec::portion first_rows, BeforeLast before_last) const {
+  template <class Pipeline>
+  micro_batches_done micro_batches(Pipeline& p, std::uint64_t t, exec::event rows_ready, exec::portion first_rows) const {
     using exec::stage;
     exec::event e = rows_ready;
     exec::event weights{};
@@ -27,10 +26,9 @@ struct plain_micro_batches {
       e = p.issue({stage::exchange_rows, t, m, m == 0 ? first_rows : exec::portion::all}, e);
       e = p.issue({stage::forward_backward, t, m}, e);
       e = weights = p.issue({stage::weight_gradients, t, m}, e);
-      if (m + 1 == p.micro_batches()) before_last(exec::event{});
       e = p.issue({stage::exchange_gradients, t, m}, e);
     }
-    return {e, weights};
+    return {e, weights, weights};
   }
 };
 
@@ -46,7 +44,7 @@ template <class Inner, class Pipeline, class... Events>
 exec::event one_window_step(Inner const& inner, Pipeline& p, std::uint64_t t, Events... after) {
   using exec::stage;
   exec::event const rows = p.issue({stage::retrieve, t}, after...);
-  micro_batches_done const done = inner.micro_batches(p, t, rows, exec::portion::all, [](exec::event) {});
+  micro_batches_done const done = inner.micro_batches(p, t, rows, exec::portion::all);
   exec::event const dense = reduce_dense(p, t, done.weights);
   exec::event const updated = p.issue({stage::update_rows, t}, done.gradients);
   exec::event const replica = p.issue({stage::update_dense, t}, dense, updated);

@@ -1,0 +1,51 @@
+#pragma once
+/// @file
+/// Files that are there whole or not at all.
+
+#include <nestpipe/core/error.hpp>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fcntl.h>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace train_ctr {
+
+/// Finds out before hours of training that a result could not be written. @throws nestpipe::error
+inline void check_writable(std::string const& path, char const* what) {
+  if (path.empty()) return;
+  std::filesystem::path folder = std::filesystem::path{path}.parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw nestpipe::error{std::string{"cannot write "} + what + ": its folder does not exist", path, "make " + folder.string() + " first"};
+  if (std::filesystem::is_directory(path, ignored)) throw nestpipe::error{std::string{"cannot write "} + what + ": it is a directory", path, "name a file"};
+  if (::access(folder.c_str(), W_OK) != 0) throw nestpipe::error{std::string{"cannot write "} + what + ": " + std::strerror(errno), path, "choose another place"};
+}
+
+/// Written beside, flushed to the disk, renamed. @throws nestpipe::error; then nothing is left
+inline void write_whole(std::string const& path, std::string_view text) {
+  std::string const beside = path + ".tmp-" + std::to_string(::getpid());
+  int const file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int failure = file < 0 ? errno : 0;
+  while (failure == 0 && !text.empty()) {
+    ssize_t const n = ::write(file, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) failure = errno;
+    else text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (failure == 0 && ::fsync(file) != 0 && errno != EINVAL) failure = errno;
+  if (file >= 0 && ::close(file) != 0 && failure == 0) failure = errno;
+  if (failure == 0 && std::rename(beside.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure == 0) return;
+  ::unlink(beside.c_str());
+  throw nestpipe::error{std::string{"cannot write: "} + std::strerror(failure), path, "choose another place"};
+}
+
+}  // namespace train_ctr

@@ -1,0 +1,153 @@
+#pragma once
+/// @file
+/// One trainer type for every combination of policies: each family's choice is made at run time by its any_of.
+
+#include "options.hpp"
+#include "schedules.hpp"
+#include "watched.hpp"
+
+#include <nestpipe/comm/any_of.hpp>
+#include <nestpipe/comm/self.hpp>
+#include <nestpipe/comm/threads.hpp>
+#include <nestpipe/exec/any_of.hpp>
+#include <nestpipe/exec/inline_lanes.hpp>
+#include <nestpipe/exec/thread_lanes.hpp>
+#include <nestpipe/math/default.hpp>
+#include <nestpipe/model/any_of.hpp>
+#include <nestpipe/model/dcn.hpp>
+#include <nestpipe/model/deepfm.hpp>
+#include <nestpipe/model/dlrm.hpp>
+#include <nestpipe/model/fm.hpp>
+#include <nestpipe/model/logistic.hpp>
+#include <nestpipe/optimizer/adagrad.hpp>
+#include <nestpipe/optimizer/adam.hpp>
+#include <nestpipe/optimizer/any_of.hpp>
+#include <nestpipe/optimizer/ftrl.hpp>
+#include <nestpipe/optimizer/momentum.hpp>
+#include <nestpipe/optimizer/rowwise_adagrad.hpp>
+#include <nestpipe/optimizer/sgd.hpp>
+#include <nestpipe/reduction/any_of.hpp>
+#include <nestpipe/reduction/native.hpp>
+#include <nestpipe/reduction/ordered.hpp>
+#include <nestpipe/storage/any_of.hpp>
+#include <nestpipe/storage/dense.hpp>
+#include <nestpipe/storage/hashed.hpp>
+#include <nestpipe/trainer.hpp>
+#if defined(NESTPIPE_WITH_MPI)
+#include <nestpipe/comm/mpi.hpp>
+#endif
+
+namespace train_ctr {
+
+namespace np = nestpipe;
+
+using any_model = np::model::any_of<np::model::logistic<>, np::model::fm<>, np::model::deepfm<>, np::model::dcn<>, np::model::dlrm<>>;
+using any_storage = np::storage::any_of<np::storage::hashed<>, np::storage::dense>;
+using any_optimizer = np::optimizer::any_of<np::optimizer::sgd, np::optimizer::momentum, np::optimizer::adagrad, np::optimizer::rowwise_adagrad, np::optimizer::adam, np::optimizer::ftrl>;
+using any_reduction = np::reduction::any_of<np::reduction::ordered, np::reduction::native>;
+using any_executor = watched<exec::any_of<exec::inline_lanes, exec::thread_lanes>>;
+#if defined(NESTPIPE_WITH_MPI)
+using any_comm = np::comm::any_of<np::comm::self, np::comm::threads, np::comm::mpi>;
+#else
+using any_comm = np::comm::any_of<np::comm::self, np::comm::threads>;
+#endif
+
+using trainer = np::trainer<any_model, any_storage, any_comm, any_schedule, any_optimizer, any_optimizer, any_executor, any_reduction>;
+
+inline any_model make_model(options const& o) {
+  auto const scaled = [&](auto c) {
+    if (o.embedding_scale >= 0) c.embedding_scale = static_cast<float>(o.embedding_scale);
+    return c;
+  };
+  if (o.model == "logistic") return np::model::logistic<>{};
+  if (o.model == "fm") return np::model::fm<>{scaled(np::model::fm_options{})};
+  if (o.model == "deepfm") {
+    auto c = scaled(np::model::deepfm_options{});
+    if (!o.hidden.empty()) c.hidden = o.hidden;
+    return np::model::deepfm<>{c};
+  }
+  if (o.model == "dcn") {
+    auto c = scaled(np::model::dcn_options{});
+    c.cross_layers = o.cross_layers;
+    c.rank = o.cross_rank;
+    if (!o.hidden.empty()) c.hidden = o.hidden;
+    return np::model::dcn<>{c};
+  }
+  auto c = scaled(np::model::dlrm_options{});
+  if (!o.bottom.empty()) c.bottom = o.bottom;
+  if (!o.hidden.empty()) c.top = o.hidden;
+  return np::model::dlrm<>{c};
+}
+
+/// @throws config_error on a number out of its domain
+inline any_optimizer make_optimizer(optimizer_choice const& o) {
+  auto const take = [](double& to, double from) {
+    if (from >= 0) to = from;
+  };
+  auto const done = [](auto const& made) -> any_optimizer {
+    made.check();
+    return made;
+  };
+  if (o.name == "ftrl") {
+    np::optimizer::ftrl f;
+    take(f.rate, o.rate);
+    take(f.beta, o.beta1);
+    f.lambda1 = o.l1;
+    f.lambda2 = o.l2;
+    return done(f);
+  }
+  np::require(o.l1 == 0, "an l1 penalty needs the optimizer ftrl", o.name, "leave it out");
+  auto const common = [&](auto made) {
+    take(made.rate, o.rate);
+    made.weight_decay = o.l2;
+    if constexpr (requires { made.eps; }) take(made.eps, o.eps);
+    if constexpr (requires { made.initial_accumulator; }) take(made.initial_accumulator, o.initial_accumulator);
+    if constexpr (requires { made.beta1; }) {
+      take(made.beta1, o.beta1);
+      take(made.beta2, o.beta2);
+    }
+    if constexpr (requires { made.momentum_factor; }) take(made.momentum_factor, o.momentum);
+    return made;
+  };
+  if (o.name == "sgd") return done(common(np::optimizer::sgd{}));
+  if (o.name == "momentum") return done(common(np::optimizer::momentum{}));
+  if (o.name == "adagrad") return done(common(np::optimizer::adagrad{}));
+  if (o.name == "rowwise_adagrad") return done(common(np::optimizer::rowwise_adagrad{}));
+  return done(common(np::optimizer::adam{}));
+}
+
+inline trainer::policies make_policies(options const& o) {
+  trainer::policies p;
+  p.model = make_model(o);
+  if (o.storage == "dense") p.storage = np::storage::dense{};
+  p.schedule = make_schedule(o);
+  p.row_optimizer = make_optimizer(o.rows);
+  p.dense_optimizer = make_optimizer(o.dense_part);
+  if (o.reduction == "native") p.reduction = np::reduction::native{};
+  return p;
+}
+
+inline np::trainer_config make_config(options const& o) {
+  np::trainer_config c;
+  c.dim = o.dim;
+  c.cardinality = o.cardinality;
+  c.task = o.regression ? np::model::task::regression : np::model::task::binary;
+  c.batch_size = o.batch_size;
+  c.micro_batches = o.micro_batches;
+  c.epochs = o.epochs;
+  c.steps = o.steps;
+  c.seed = o.seed;
+  c.shards = o.shards;
+  c.row_clip_norm = static_cast<float>(o.row_clip);
+  c.dense_clip_norm = static_cast<float>(o.dense_clip);
+  c.row_rate.rise.steps = o.warmup_steps;
+  c.row_rate.fall = {o.decay_start, o.decay_steps, o.decay_power, o.decay_end};
+  c.dense_rate = c.row_rate;
+  return c;
+}
+
+inline void choose_executor(options const& o, any_executor& e) {
+  if (o.executor == "threads") e.inner().choose<exec::thread_lanes>();
+}
+
+}  // namespace train_ctr

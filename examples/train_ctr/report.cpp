@@ -1,0 +1,195 @@
+#include "report.hpp"
+
+#include <nestpipe/core/version.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace train_ctr {
+namespace {
+
+using json = nlohmann::ordered_json;  // a number that is not finite is written as null
+
+std::string text(char const* format, double value) {
+  if (!std::isfinite(value)) return "n/a";
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, value);
+  return buffer;
+}
+
+json of(std::optional<nestpipe::metric::summary> const& s, double nestpipe::metric::summary::* member) { return s ? json((*s).*member) : json(nullptr); }
+
+json curve(report const& r, double nestpipe::metric::summary::* member) {
+  json a = json::array();
+  for (auto const& e : r.epochs) a.push_back(of(e.valid, member));
+  return a;
+}
+
+json optimizer(optimizer_choice const& o) {
+  json j{{"name", o.name}, {"l2", o.l2}, {"l1", o.l1}};
+  for (auto const& [name, value] : {std::pair{"lr", o.rate}, std::pair{"eps", o.eps}, std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}, std::pair{"momentum", o.momentum},
+                                    std::pair{"initial_accumulator", o.initial_accumulator}})
+    j[name] = value >= 0 ? json(value) : json("default");
+  return j;
+}
+
+json configuration(options const& o) {
+  json buckets = json::object();
+  for (auto const& [name, k] : o.buckets) buckets[name] = k;
+  return {{"command_line", o.given},
+          {"data", o.data},
+          {"valid", o.valid},
+          {"test", o.test},
+          {"format", o.format},
+          {"label", o.label},
+          {"categorical", o.categorical},
+          {"dense", o.dense},
+          {"positive", o.positive},
+          {"standardize", o.standardize},
+          {"bucketize", buckets},
+          {"split", o.split},
+          {"raw_dense", o.raw_dense},
+          {"train_rows", o.train_rows},
+          {"min_count", o.min_count},
+          {"shuffle_window", o.shuffle_window},
+          {"task", o.regression ? "regression" : "binary"},
+          {"strict", o.strict},
+          {"files", o.files},
+          {"model", o.model},
+          {"dim", o.dim},
+          {"hidden", o.hidden},
+          {"bottom", o.bottom},
+          {"storage", o.storage},
+          {"shards", o.shards},
+          {"optimizer", optimizer(o.rows)},
+          {"dense_optimizer", optimizer(o.dense_part)},
+          {"warmup_steps", o.warmup_steps},
+          {"decay_start", o.decay_start},
+          {"decay_steps", o.decay_steps},
+          {"decay_power", o.decay_power},
+          {"decay_end", o.decay_end},
+          {"row_clip", o.row_clip},
+          {"dense_clip", o.dense_clip},
+          {"batch_size", o.batch_size},
+          {"epochs", o.epochs},
+          {"steps", o.steps},
+          {"patience", o.patience},
+          {"seed", o.seed},
+          {"schedule", o.schedule},
+          {"executor", o.executor},
+          {"reduction", o.reduction},
+          {"transport", o.mpi ? "mpi" : o.ranks == 1 ? "self" : "threads"},
+          {"ranks", o.ranks},
+          {"micro_batches", o.micro_batches},
+          {"threads", 1}};
+}
+
+std::uint64_t peak_rss() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+double per_second(report const& r) { return r.seconds > 0 ? static_cast<double>(r.samples) / r.seconds : 0; }
+
+}  // namespace
+
+std::string to_json(options const& o, report const& r) {
+  using summary = nestpipe::metric::summary;
+  json stages = json::object(), exposed = json::object(), rss = json::object(), losses = json::array();
+  for (std::size_t s = 0; s < exec::stage_count; ++s) {
+    std::string const name{exec::name(static_cast<exec::stage>(s))};
+    stages[name] = r.times.total[s];
+    exposed[name] = r.times.exposed[s];
+  }
+  for (auto const& [step, bytes] : r.rss_at) rss[std::to_string(step)] = bytes;
+  for (auto const& e : r.epochs) losses.push_back(e.train_loss);
+  json j{{"program", "train_ctr"},
+         {"version", std::to_string(nestpipe::version.major_number) + "." + std::to_string(nestpipe::version.minor_number) + "." + std::to_string(nestpipe::version.patch_number)},
+         {"samples", r.samples},
+         {"steps", r.steps},
+         {"total_steps", r.total_steps},
+         {"seconds", r.seconds},
+         {"samples_per_second", per_second(r)},
+         {"train_loss", r.train_loss},
+         {"valid_auc", of(r.valid, &summary::auc)},
+         {"valid_logloss", of(r.valid, &summary::log_loss)},
+         {"valid_error", of(r.valid, &summary::error)},
+         {"valid_rmse", of(r.valid, &summary::rmse)},
+         {"test_auc", of(r.test, &summary::auc)},
+         {"test_logloss", of(r.test, &summary::log_loss)},
+         {"test_error", of(r.test, &summary::error)},
+         {"test_rmse", of(r.test, &summary::rmse)},
+         {"test_normalized_entropy", of(r.test, &summary::normalized_entropy)},
+         {"test_calibration", of(r.test, &summary::calibration)},
+         {"valid_samples", r.valid ? json(r.valid->samples) : json(nullptr)},
+         {"test_samples", r.test ? json(r.test->samples) : json(nullptr)},
+         {"best_epoch", r.best_epoch ? json(*r.best_epoch) : json(nullptr)},
+         {"best_possible_auc", r.best_auc ? json(*r.best_auc) : json(nullptr)},
+         {"epochs", {{"train_loss", losses}, {"valid_auc", curve(r, &summary::auc)}, {"valid_logloss", curve(r, &summary::log_loss)}}},
+         {"parameters_digest", r.digest},
+         {"unique_rows", r.unique_rows},
+         {"dense_parameters", r.dense_parameters},
+         {"stage_seconds", stages},
+         {"exposed_seconds", exposed},
+         {"compute_seconds", r.times.compute},
+         {"idle_seconds", r.times.idle()},
+         {"stale_reads", nullptr},  // not counted in this version; every schedule here is exact
+         {"peak_rss_bytes", peak_rss()},
+         {"rss_bytes_at_step", rss},
+         {"data_rows", r.data_rows},
+         {"skipped_lines", r.skipped_lines},
+         {"malformed_examples", r.complaints},
+         {"stopped", r.stopped},
+         {"configuration", configuration(o)}};
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string epoch_line(epoch_record const& e) {
+  std::string line = "epoch " + std::to_string(e.epoch) + ": step " + std::to_string(e.steps) + ", train loss " + text("%.5f", e.train_loss);
+  if (e.valid) {
+    if (std::isfinite(e.valid->auc) || e.valid->positives > 0 || !std::isfinite(e.valid->rmse))
+      line += ", valid AUC " + text("%.5f", e.valid->auc) + ", valid log loss " + text("%.5f", e.valid->log_loss);
+    else
+      line += ", valid RMSE " + text("%.5f", e.valid->rmse);
+  }
+  return line + ", " + text("%.1f", e.seconds) + " s";
+}
+
+std::string to_table(options const& o, report const& r) {
+  std::string out;
+  auto const row = [&](std::string name, std::string const& value) {
+    name.resize(std::max<std::size_t>(name.size(), 26), ' ');
+    out += "  " + name + value + "\n";
+  };
+  row("model", o.model + ", " + std::to_string(r.features) + " features, " + std::to_string(r.dense_columns) + " dense columns");
+  row("ranks x micro-batches", std::to_string(o.ranks) + " x " + std::to_string(o.micro_batches) + (o.mpi ? " (MPI)" : "") + ", schedule " + o.schedule + ", lanes " + o.executor);
+  row("samples, steps", std::to_string(r.samples) + ", " + std::to_string(r.steps));
+  row("samples/s", text("%.0f", per_second(r)) + " (" + text("%.1f", r.seconds) + " s of training)");
+  row("exposed time", text("%.1f", 100 * r.times.idle() / std::max(r.times.idle() + r.times.compute, 1e-9)) + " % (compute " + text("%.1f", r.times.compute) + " s, idle " + text("%.1f", r.times.idle()) + " s)");
+  row("loss", text("%.5f", r.train_loss));
+  auto const metrics = [&](char const* name, std::optional<nestpipe::metric::summary> const& s) {
+    if (!s) return;
+    if (o.regression) {
+      row(std::string{name} + " RMSE", text("%.5f", s->rmse) + " (" + std::to_string(s->samples) + " samples)");
+      return;
+    }
+    row(std::string{name} + " AUC", text("%.5f", s->auc) + (r.best_auc ? "   (best possible " + text("%.5f", *r.best_auc) + ")" : ""));
+    row(std::string{name} + " log loss", text("%.5f", s->log_loss));
+    row(std::string{name} + " error", text("%.2f", 100 * s->error) + " %");
+  };
+  if (r.best_epoch && r.epochs.size() > 1) row("best epoch", std::to_string(*r.best_epoch));
+  metrics("valid", r.valid);
+  metrics("test", r.test);
+  row("rows, dense parameters", std::to_string(r.unique_rows) + ", " + std::to_string(r.dense_parameters));
+  if (r.skipped_lines > 0) row("malformed lines", std::to_string(r.skipped_lines) + " of " + std::to_string(r.data_rows) + " skipped");
+  row("parameters digest", r.digest);
+  return out;
+}
+
+}  // namespace train_ctr

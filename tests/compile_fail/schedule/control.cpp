@@ -1,0 +1,12 @@
+// expect-ok
+#include <nestpipe/schedule/schedule.hpp>
+
+struct plan {
+  using consistency = nestpipe::schedule::exact;
+  std::uint32_t windows() const { return 1; }
+  template <class Pipeline>
+  void run(Pipeline& p) const {
+    p.drain();
+  }
+};
+static_assert(nestpipe::schedule::audit<plan>());

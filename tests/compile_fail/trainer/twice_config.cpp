@@ -1,0 +1,12 @@
+// expect: trainer builder: config(...) was given twice
+#include <nestpipe/builder.hpp>
+#include <nestpipe/comm/self.hpp>
+#include <nestpipe/math/plain.hpp>
+#include <nestpipe/model/logistic.hpp>
+
+namespace np = nestpipe;
+using logistic = np::model::logistic<float, np::math::plain>;
+
+int main() {
+  auto const trainer = np::make_trainer().config({.batch_size = 8}).config({.batch_size = 9});
+}

@@ -92,6 +92,7 @@ class trainer {
     c.slots = config_.batches_in_flight;
     c.windows = policies_.schedule.windows();
     c.early_rows = schedule::early_rows(policies_.schedule);
+    c.reuse_rows = config_.reuse_rows;
     c.per_rank_files = config_.per_rank_files;
     c.row_clip_norm = config_.row_clip_norm;
     c.dense_clip_norm = config_.dense_clip_norm;

@@ -32,6 +32,7 @@ struct trainer_config {
   std::uint64_t seed = 1;
   std::uint32_t shards = 1024;      ///< key ranges that move between ranks as a whole; fixed for the life of a model
   std::uint32_t batches_in_flight = 6;
+  bool reuse_rows = false;          ///< each row goes to a rank once per batch and stays there: fewer bytes, more memory
   bool per_rank_files = false;      ///< each rank reads its own dataset: then the result depends on the number of ranks
 
   optimizer::rate_schedule row_rate{};

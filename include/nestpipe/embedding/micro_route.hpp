@@ -14,23 +14,27 @@ struct occurrence {
   std::uint32_t feature;
 };
 
-/// An *entry* is a distinct (table, key) of the micro-batch; entries are numbered table by table. Rows land, and gradients
-/// leave, in a buffer ordered by owner, then table, then first appearance: `entry_offset` is the place in floats. Where rows
-/// come in two portions (early, late), they land in two such regions, and `landing` says where.
+/// An *entry* is a distinct (table, key) of the micro-batch; entries are numbered table by table. Gradients leave in a buffer
+/// ordered by owner, then table, then list: `entry_offset` is the place in floats. Rows land in the same order, unless they
+/// come in two portions (early, late), or rows of earlier micro-batches are used again: then `row_offset` says where.
 struct micro_route {
   std::vector<std::uint32_t> table_entry;       ///< (tables + 1) first entry of each table
   exec::buffer<std::uint32_t> entry_offset;     ///< (entries)
+  exec::buffer<std::uint32_t> entry_key;        ///< (entries) number of the distinct key within the rank's batch
+  exec::buffer<std::uint32_t> row_offset;       ///< (entries) where rows land, when not at entry_offset
   exec::buffer<std::uint32_t> occurrence_entry; ///< (values) entry of each value
   exec::buffer<std::uint32_t> entry_start;      ///< (entries + 1) into `uses`
   exec::buffer<occurrence> uses;                ///< grouped by entry, ascending position inside: the canonical order of sums
-  exec::buffer<std::uint32_t> split_offset;     ///< (entries) where rows land when they come in two portions
-  bool split = false;
-  std::vector<std::size_t> owner_floats;        ///< (world size) floats that each owner sends, and gets back
+  std::vector<std::size_t> owner_floats;        ///< (world size) floats of gradients for each owner
+  std::vector<std::size_t> row_floats;          ///< (world size) floats of rows that each owner sends
   std::vector<std::size_t> early_floats;        ///< (world size) of them, those sent early, when split
   std::size_t floats = 0;                       ///< sum of owner_floats
+  std::size_t landing_base = 0;                 ///< first float of this micro-batch's rows in the landing buffer
+  bool own_landing = false;                     ///< row_offset is in use
+  bool split = false;                           ///< rows come in two portions
 
   /// Place of each entry's row in the landing buffer.
-  std::uint32_t const* landing() const { return split ? split_offset.data() : entry_offset.data(); }
+  std::uint32_t const* landing() const { return own_landing ? row_offset.data() : entry_offset.data(); }
   std::size_t entries() const { return table_entry.empty() ? 0 : table_entry.back(); }
 
   /// Groups the occurrences by entry. O(values + entries).

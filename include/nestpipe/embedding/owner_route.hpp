@@ -92,6 +92,11 @@ class owner_route {
   }
   /// Slot of `key` in table t, or the number of slots when the batch does not touch it.
   std::uint32_t find(std::size_t t, key_type key) const { return index_[t].find(key); }
+  /// Of them, those whose rows travel with this micro-batch: all, or the ones that no earlier one of the batch has had.
+  std::span<std::uint32_t const> row_list(route_shape const& s, std::size_t source, std::size_t j, std::size_t t) const {
+    auto const all = slot_list(s, source, j, t);
+    return s.reuse_rows ? all.first(counts[source * s.counts() + s.tables + s.lists() + j * s.tables + t]) : all;
+  }
   std::size_t distinct_keys() const { return table_first_.empty() ? 0 : table_first_.back(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <nestpipe/embedding/key_index.hpp>
 #include <nestpipe/embedding/micro_route.hpp>
 
+#include <algorithm>
 #include <limits>
 
 namespace nestpipe::embedding {
@@ -16,10 +17,12 @@ struct route_shape {
   std::uint32_t micro_batches = 1;  ///< of one rank
   std::uint32_t tables = 0;
   std::uint32_t shards = 1024;
+  bool reuse_rows = false;          ///< a row goes to a rank once per batch, with the first micro-batch that needs it
 
   std::size_t lists() const { return std::size_t{micro_batches} * tables; }
-  /// Counts that travel to one owner: keys per table, then list lengths per micro-batch and table.
-  std::size_t counts() const { return tables + lists(); }
+  /// Counts that travel to one owner: keys per table, then list lengths per micro-batch and table, then, when rows are used
+  /// again, how many of each list are new.
+  std::size_t counts() const { return tables + (reuse_rows ? 2 : 1) * lists(); }
 };
 
 /// Keys travel once per batch; per micro-batch only lists of places in the sent keys.
@@ -31,6 +34,7 @@ class source_route {
   std::vector<std::size_t> owner_keys;       ///< (world size)
   std::vector<std::size_t> owner_lists;      ///< (world size) list elements
   std::vector<micro_route> micro;            ///< (micro-batches)
+  std::size_t landing_floats = 0;            ///< size of the landing buffer that the batch needs
 
   /// O(values + distinct keys + world size * micro-batches * tables).
   /// @param blocks (micro-batches) the samples of this rank
@@ -46,13 +50,15 @@ class source_route {
         throw data_error{"more than 2^32 ids of one batch on one rank", {}, "use a smaller batch"};
       micro[j].table_entry.assign(tables + 1, 0);
       micro[j].occurrence_entry.resize(n);
-      micro[j].entry_offset.resize(n);  // first the distinct key of each entry, then its place
+      micro[j].entry_offset.resize(n);
+      micro[j].entry_key.resize(n);
     }
     owner_.resize(values);
     place_.resize(values);
     all_keys_.resize(values);
     stamp_.resize(values);
     local_.resize(values);
+    first_micro_.resize(values);
     table_first_.assign(tables + 1, 0);
 
     for (std::uint32_t t = 0; t < tables; ++t) collect(layout, blocks, shape, t);
@@ -62,34 +68,32 @@ class source_route {
     for (std::size_t j = 0; j < blocks.size(); ++j) micro[j].group(blocks[j].ids);
   }
 
-  /// Lets the rows of micro-batch 0 land in two portions.
-  /// @param late  one flag per list element of micro-batch 0, by owner and table: 1 when the owner can send that row only late
-  void split_first(embedding_layout const& layout, route_shape const& shape, std::span<std::uint8_t const> late) {
-    micro_route& m = micro.front();
-    m.split = true;
-    m.split_offset.resize(m.entries());
-    m.early_floats.assign(shape.world_size, 0);
-    std::size_t at = 0;
-    std::size_t to = 0;
-    for (std::uint8_t const portion : {std::uint8_t{0}, std::uint8_t{1}}) {
-      at = 0;
-      for (std::size_t o = 0; o < shape.world_size; ++o) {
-        for (std::size_t t = 0; t < shape.tables; ++t) {
-          std::size_t const dim = layout.tables()[t].dim;
-          for (std::size_t i = 0; i < list_count(shape, o, 0, t); ++i, ++at) {
-            if (late[at] != portion) continue;
-            m.split_offset[first_entries_[at]] = static_cast<std::uint32_t>(to);
-            to += dim;
-            if (portion == 0) m.early_floats[o] += dim;
-          }
-        }
-      }
+  /// Last step: decides where rows land. O(entries).
+  /// @param split  whether the rows of micro-batch 0 come in two portions; the same on every rank
+  /// @param late   then one flag per new list element of micro-batch 0, by owner and table: 1 when its owner sends it late
+  void land(embedding_layout const& layout, route_shape const& shape, bool split, std::span<std::uint8_t const> late) {
+    landing_floats = 0;
+    place_of_key_.resize(shape.reuse_rows ? table_first_.back() : 0);
+    for (std::uint32_t j = 0; j < shape.micro_batches; ++j) {
+      micro_route& m = micro[j];
+      m.split = split && j == 0;
+      m.own_landing = shape.reuse_rows || m.split;
+      m.landing_base = shape.reuse_rows ? landing_floats : 0;
+      m.row_floats = m.owner_floats;
+      if (m.own_landing) land_rows(layout, shape, j, m.split ? late : std::span<std::uint8_t const>{});
+      landing_floats = shape.reuse_rows ? landing_floats : std::max(landing_floats, m.floats);
     }
+    if (landing_floats > std::numeric_limits<std::uint32_t>::max())
+      throw data_error{"rows of one batch on one rank exceed 2^32 floats", {}, "use a smaller batch, or do not reuse rows"};
   }
 
   std::uint32_t key_count(route_shape const& s, std::size_t owner, std::size_t t) const { return counts[owner * s.counts() + t]; }
   std::uint32_t list_count(route_shape const& s, std::size_t owner, std::size_t j, std::size_t t) const {
     return counts[owner * s.counts() + s.tables + j * s.tables + t];
+  }
+  /// The first of a list are those that no earlier micro-batch of the batch has had.
+  std::uint32_t fresh_count(route_shape const& s, std::size_t owner, std::size_t j, std::size_t t) const {
+    return counts[owner * s.counts() + s.tables + (s.reuse_rows ? s.lists() : 0) + j * s.tables + t];
   }
 
  private:
@@ -115,11 +119,12 @@ class source_route {
             owner_[g] = owner_of(shard_of(t, ids.values[p], shape.shards), shape.world_size);
             place_[g] = counts[owner_[g] * shape.counts() + t]++;
             stamp_[g] = std::numeric_limits<std::uint32_t>::max();
+            first_micro_[g] = j;
           }
           if (stamp_[g] != j) {
             stamp_[g] = j;
             local_[g] = entry;
-            m.entry_offset[entry++] = static_cast<std::uint32_t>(g);
+            m.entry_key[entry++] = static_cast<std::uint32_t>(g);
           }
           m.occurrence_entry[p] = local_[g];
         }
@@ -152,62 +157,107 @@ class source_route {
   void count_list(route_shape const& shape, std::uint32_t j) {
     micro_route const& m = micro[j];
     for (std::size_t t = 0; t < shape.tables; ++t) {
-      for (std::size_t e = m.table_entry[t]; e < m.table_entry[t + 1]; ++e)
-        ++counts[owner_[m.entry_offset[e]] * shape.counts() + shape.tables + j * shape.tables + t];
+      for (std::size_t e = m.table_entry[t]; e < m.table_entry[t + 1]; ++e) {
+        std::size_t const g = m.entry_key[e];
+        std::size_t const at = owner_[g] * shape.counts() + shape.tables + j * shape.tables + t;
+        ++counts[at];
+        if (shape.reuse_rows && first_micro_[g] == j) ++counts[at + shape.lists()];
+      }
     }
   }
 
-  // Writes the lists, and turns each entry's distinct key into its place in the landing buffer.
+  // Writes the lists, new rows first, and each entry's place in the gradient buffer.
   void place_lists(embedding_layout const& layout, route_shape const& shape) {
+    std::size_t const pairs = std::size_t{shape.world_size} * shape.tables;
     owner_lists.assign(shape.world_size, 0);
     base_.assign(shape.world_size * shape.lists(), 0);
     std::size_t at = 0;
     for (std::size_t o = 0; o < shape.world_size; ++o) {
-      for (std::size_t j = 0; j < shape.micro_batches; ++j) {
-        for (std::size_t t = 0; t < shape.tables; ++t) {
-          std::size_t const n = list_count(shape, o, j, t);
-          base_[o * shape.lists() + j * shape.tables + t] = at;
-          at += n;
-          owner_lists[o] += n;
-        }
+      for (std::size_t l = 0; l < shape.lists(); ++l) {
+        std::size_t const n = counts[o * shape.counts() + shape.tables + l];
+        base_[o * shape.lists() + l] = at;
+        at += n;
+        owner_lists[o] += n;
       }
     }
     lists.resize(at);
-    landing_.resize(std::size_t{shape.world_size} * shape.tables);
-    first_list_.assign(std::size_t{shape.world_size} * shape.tables, 0);
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < first_list_.size(); ++i) {
-      first_list_[i] = first;
-      first += list_count(shape, i / shape.tables, 0, i % shape.tables);
-    }
-    first_entries_.resize(first);
-    for (std::size_t j = 0; j < shape.micro_batches; ++j) {
+    start_.resize(pairs);
+    for (std::uint32_t j = 0; j < shape.micro_batches; ++j) {
       micro_route& m = micro[j];
-      m.split = false;
       m.owner_floats.assign(shape.world_size, 0);
       m.floats = 0;
       for (std::size_t o = 0; o < shape.world_size; ++o) {
         for (std::size_t t = 0; t < shape.tables; ++t) {
           std::size_t const n = list_count(shape, o, j, t) * layout.tables()[t].dim;
-          landing_[o * shape.tables + t] = m.floats;
+          start_[o * shape.tables + t] = m.floats;
           m.owner_floats[o] += n;
           m.floats += n;
         }
       }
       if (m.floats > std::numeric_limits<std::uint32_t>::max())
         throw data_error{"rows of one micro-batch exceed 2^32 floats", {}, "use more micro-batches"};
+      fresh_.assign(pairs, 0);
+      repeated_.assign(pairs, 0);
       for (std::size_t t = 0; t < shape.tables; ++t) {
         std::size_t const dim = layout.tables()[t].dim;
         for (std::size_t e = m.table_entry[t]; e < m.table_entry[t + 1]; ++e) {
-          std::size_t const g = m.entry_offset[e];
+          std::size_t const g = m.entry_key[e];
           std::size_t const o = owner_[g];
-          lists[base_[o * shape.lists() + j * shape.tables + t]++] = place_[g];
-          if (j == 0) first_entries_[first_list_[o * shape.tables + t]++] = static_cast<std::uint32_t>(e);
-          m.entry_offset[e] = static_cast<std::uint32_t>(landing_[o * shape.tables + t]);
-          landing_[o * shape.tables + t] += dim;
+          std::size_t const pair = o * shape.tables + t;
+          bool const fresh = !shape.reuse_rows || first_micro_[g] == j;
+          std::size_t const i = fresh ? fresh_[pair]++ : fresh_count(shape, o, j, t) + repeated_[pair]++;
+          lists[base_[o * shape.lists() + j * shape.tables + t] + i] = place_[g];
+          m.entry_offset[e] = static_cast<std::uint32_t>(start_[pair] + i * dim);
         }
       }
     }
+  }
+
+  // Gives each new row of micro-batch j its place, by owner and table, rows that come late behind all others; an entry whose
+  // row came with an earlier micro-batch points there.
+  void land_rows(embedding_layout const& layout, route_shape const& shape, std::uint32_t j, std::span<std::uint8_t const> late) {
+    micro_route& m = micro[j];
+    std::size_t const pairs = std::size_t{shape.world_size} * shape.tables;
+    m.row_offset.resize(m.entries());
+    m.row_floats.assign(shape.world_size, 0);
+    m.early_floats.assign(shape.world_size, 0);
+    start_.resize(2 * pairs);                  // next place of an early row, and of a late one
+    flag_.resize(pairs);                       // next flag
+    std::size_t flag = 0;
+    std::size_t to = m.landing_base;
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      std::size_t const n = fresh_count(shape, pair / shape.tables, j, pair % shape.tables);
+      std::size_t early = n;
+      for (std::size_t i = 0; !late.empty() && i < n; ++i) early -= late[flag + i];
+      flag_[pair] = flag;
+      flag += n;
+      start_[pair] = to;
+      to += early * layout.tables()[pair % shape.tables].dim;
+      m.early_floats[pair / shape.tables] += early * layout.tables()[pair % shape.tables].dim;
+      m.row_floats[pair / shape.tables] += n * layout.tables()[pair % shape.tables].dim;
+      start_[pairs + pair] = (n - early) * layout.tables()[pair % shape.tables].dim;
+    }
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      std::size_t const floats = start_[pairs + pair];
+      start_[pairs + pair] = to;
+      to += floats;
+    }
+    for (std::size_t t = 0; t < shape.tables; ++t) {
+      std::size_t const dim = layout.tables()[t].dim;
+      for (std::size_t e = m.table_entry[t]; e < m.table_entry[t + 1]; ++e) {
+        std::size_t const g = m.entry_key[e];
+        if (shape.reuse_rows && first_micro_[g] != j) {
+          m.row_offset[e] = place_of_key_[g];
+          continue;
+        }
+        std::size_t const pair = owner_[g] * shape.tables + t;
+        std::size_t const portion = !late.empty() && late[flag_[pair]++] != 0 ? pairs : 0;
+        m.row_offset[e] = static_cast<std::uint32_t>(start_[portion + pair]);
+        if (shape.reuse_rows) place_of_key_[g] = m.row_offset[e];
+        start_[portion + pair] += dim;
+      }
+    }
+    if (shape.reuse_rows) landing_floats = to;
   }
 
   static std::size_t feature_values(jagged const& ids, std::size_t f) {
@@ -221,10 +271,10 @@ class source_route {
   exec::buffer<std::uint32_t> place_;      // per distinct key: place among those of its owner and table
   exec::buffer<std::uint32_t> stamp_;      // last micro-batch that used the key
   exec::buffer<std::uint32_t> local_;      // its entry there
+  exec::buffer<std::uint32_t> first_micro_;     // first micro-batch that uses the key
+  exec::buffer<std::uint32_t> place_of_key_;    // where its row lands, when rows are used again
   std::vector<std::size_t> base_;
-  std::vector<std::size_t> landing_;
-  std::vector<std::size_t> first_list_;         // (world size, tables) into first_entries_
-  exec::buffer<std::uint32_t> first_entries_;   // entry of each list element of micro-batch 0, by owner and table
+  std::vector<std::size_t> start_, fresh_, repeated_, flag_;  // per owner and table
 };
 
 }  // namespace nestpipe::embedding

@@ -18,6 +18,7 @@ struct engine_config {
   std::uint32_t slots = 6;           ///< batches that may be in flight, at least 2
   std::uint32_t windows = 1;         ///< 2: consecutive batches overlap
   bool early_rows = false;           ///< the first exchange of a batch comes in two portions (needs two windows)
+  bool reuse_rows = false;           ///< a rank receives each row once per batch and keeps it: fewer bytes, a larger landing buffer
   bool per_rank_files = false;
   float row_clip_norm = 0.0f;        ///< 0: rows are not clipped
   float dense_clip_norm = 0.0f;      ///< 0: dense gradients are not clipped

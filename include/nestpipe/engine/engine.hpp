@@ -141,6 +141,14 @@ class engine {
     return sum;
   }
 
+  /// Bytes that this rank has sent as rows and received as gradients, its own share included, and those its landing buffers hold.
+  struct exchange_bytes {
+    std::uint64_t rows = 0, gradients = 0, landing = 0;
+  };
+  exchange_bytes exchanged() const {
+    return {exchanger_.row_bytes(), exchanger_.gradient_bytes(), (landing_[0].capacity() + landing_[1].capacity()) * sizeof(float)};
+  }
+
   /// Called on the compute lane after every update: (step, samples of the batch, mean loss).
   std::function<void(std::uint64_t, std::uint64_t, double)> on_update;
 
@@ -195,7 +203,7 @@ class engine {
   }
   static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
     return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
-            static_cast<std::uint32_t>(c.layout.tables().size()), c.shards};
+            static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows};
   }
 
   void run(exec::op const& o) {
@@ -212,7 +220,7 @@ class engine {
         break;
       case stage::exchange_rows:
         if constexpr (rows_type::stamped) check_versions(slot, o);
-        exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing_[turn(slot, o.part)], at);
+        exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing(slot, o.part), at);
         break;
       case stage::forward_backward: forward_backward(slot, o.part); break;
       case stage::weight_gradients: weight_gradients(slot, o.part); break;
@@ -234,6 +242,11 @@ class engine {
 
   // Which of the two landing buffers a micro-batch uses: they alternate over batches too.
   std::size_t turn(batch_slot const& slot, std::size_t part) const { return (slot.info.step * config_.micro_batches + part) % 2; }
+
+  // Rows that are used again stay for the whole batch, so the two buffers alternate over batches.
+  exec::buffer<float>& landing(batch_slot const& slot, std::size_t part) {
+    return landing_[config_.reuse_rows ? slot.info.step % 2 : turn(slot, part)];
+  }
 
   batch_header header(batch_slot const& slot) const {
     batch_header h;
@@ -274,7 +287,7 @@ class engine {
     for (std::size_t r = 0; r < router_.shape().world_size; ++r) {
       for (std::size_t t = 0; t < rows_.tables(); ++t) {
         chosen.clear();
-        for (std::uint32_t const s : slot.owner.slot_list(router_.shape(), r, o.part, t)) {
+        for (std::uint32_t const s : slot.owner.row_list(router_.shape(), r, o.part, t)) {
           bool const late = split && slot.shared.late(t)[s] != 0;
           if (!split || o.rows == exec::portion::all || late == (o.rows == exec::portion::late)) chosen.push_back(s);
         }
@@ -315,11 +328,11 @@ class engine {
     sample_block const& block = slot.blocks[j];
     auto const& route = slot.source.micro[j];
     float const* const values = dense_.values().data();
-    micro.forward(model_, values, config_.layout, block, route, landing_[side].data());
+    micro.forward(model_, values, config_.layout, block, route, landing(slot, j).data());
     double const loss = micro.loss(model_, 1.0f / static_cast<float>(slot.info.samples));
     micro_loss_[side] = static_cast<float>(loss / static_cast<double>(slot.info.samples));
     key_gradients_[side].resize(route.floats);
-    micro.backward_inputs(model_, values, config_.layout, block, route, landing_[side].data(), key_gradients_[side].data());
+    micro.backward_inputs(model_, values, config_.layout, block, route, landing(slot, j).data(), key_gradients_[side].data());
   }
 
   void weight_gradients(batch_slot const& slot, std::size_t j) {

@@ -15,19 +15,39 @@ class exchanger {
   explicit exchanger(Channel channel) : channel_{std::move(channel)} {}
 
   Channel& channel() { return channel_; }
+  /// Bytes that this rank has sent as rows, and received as gradients, its own share included.
+  std::uint64_t row_bytes() const { return row_bytes_; }
+  std::uint64_t gradient_bytes() const { return gradient_bytes_; }
 
   /// Collective: the rows that local micro-batch j of every rank needs. O(rows moved * dim).
   /// @param portion  early or late rows only when the micro-batch is split; then late follows early
-  /// @param landing  resized to micro_route.floats; rows in order of (portion,) owner, table, list
+  /// @param landing  rows in order of (portion,) owner, table, list, from micro_route.landing_base on
   void rows(embedding::route_shape const& shape, batch_slot const& slot, std::size_t j, exec::portion portion, embedding::window const& w,
             exec::buffer<float>& landing, comm::call_site at) {
     auto const& user_side = slot.source.micro[j];
+    if (!user_side.split && portion == exec::portion::early) return;
+    // Growing loses what is there: only before the first rows that land.
+    bool const first = portion != exec::portion::late || !user_side.split;
+    if (first && (j == 0 || !shape.reuse_rows)) landing.resize(slot.source.landing_floats);
     if (!user_side.split) {
-      if (portion != exec::portion::early) all_rows(shape, slot, j, w, landing, at);
+      send_rows(shape, slot, j, w, [](std::size_t, std::uint32_t) { return true; });
+      receive(landing, user_side.landing_base, user_side.row_floats, at);
       return;
     }
-    if (portion != exec::portion::late) some_rows(shape, slot, j, 0, w, landing, at);
-    if (portion != exec::portion::early) some_rows(shape, slot, j, 1, w, landing, at);
+    if (portion != exec::portion::late) {
+      send_rows(shape, slot, j, w, [&](std::size_t t, std::uint32_t s) { return slot.shared.late(t)[s] == 0; });
+      receive(landing, user_side.landing_base, user_side.early_floats, at);
+    }
+    if (portion != exec::portion::early) {
+      send_rows(shape, slot, j, w, [&](std::size_t t, std::uint32_t s) { return slot.shared.late(t)[s] != 0; });
+      late_floats_ = user_side.row_floats;
+      std::size_t early = 0;
+      for (std::size_t o = 0; o < shape.world_size; ++o) {
+        early += user_side.early_floats[o];
+        late_floats_[o] -= user_side.early_floats[o];
+      }
+      receive(landing, user_side.landing_base + early, late_floats_, at);
+    }
   }
 
   /// Collective: gradients of local micro-batch j of every rank, folded into the window in ascending order of the global
@@ -39,6 +59,7 @@ class exchanger {
     auto const& user_side = slot.source.micro[j];
     comm::all_to_all_v<Channel, float>(channel_, gradients.span().first(user_side.floats), user_side.owner_floats, packed_.span(), floats_,
                                        scratch_, at);
+    gradient_bytes_ += packed_floats_ * sizeof(float);
     float const* from = packed_.data();
     for (std::size_t r = 0; r < shape.world_size; ++r) {
       for (std::size_t t = 0; t < shape.tables; ++t) from = w.fold(t, slot.owner.slot_list(shape, r, j, t), from);
@@ -46,48 +67,32 @@ class exchanger {
   }
 
  private:
-  void all_rows(embedding::route_shape const& shape, batch_slot const& slot, std::size_t j, embedding::window const& w,
-                exec::buffer<float>& landing, comm::call_site at) {
-    owner_side(shape, slot, j, w);
-    packed_.resize(packed_floats_);
-    float* to = packed_.data();
-    for (std::size_t r = 0; r < shape.world_size; ++r) {
-      for (std::size_t t = 0; t < shape.tables; ++t) to = w.send(t, slot.owner.slot_list(shape, r, j, t), to);
-    }
-    auto const& user_side = slot.source.micro[j];
-    landing.resize(user_side.floats);
-    comm::all_to_all_v<Channel, float>(channel_, packed_.span(), floats_, landing.span(), user_side.owner_floats, scratch_, at);
-  }
-
-  // Rows whose late flag is `late`: they land behind each other, early ones first.
-  void some_rows(embedding::route_shape const& shape, batch_slot const& slot, std::size_t j, std::uint8_t late, embedding::window const& w,
-                 exec::buffer<float>& landing, comm::call_site at) {
+  // Packs the rows that go to each rank for micro-batch j, those whose (table, slot) is `chosen`.
+  template <class Chosen>
+  void send_rows(embedding::route_shape const& shape, batch_slot const& slot, std::size_t j, embedding::window const& w, Chosen chosen) {
     owner_side(shape, slot, j, w);
     packed_.resize(packed_floats_);
     float* to = packed_.data();
     for (std::size_t r = 0; r < shape.world_size; ++r) {
       float const* const begin = to;
       for (std::size_t t = 0; t < shape.tables; ++t) {
-        auto const flags = slot.shared.late(t);
         chosen_.clear();
-        for (std::uint32_t const s : slot.owner.slot_list(shape, r, j, t)) {
-          if (flags[s] == late) chosen_.push_back(s);
+        for (std::uint32_t const s : slot.owner.row_list(shape, r, j, t)) {
+          if (chosen(t, s)) chosen_.push_back(s);
         }
         to = w.send(t, chosen_, to);
       }
       floats_[r] = static_cast<std::size_t>(to - begin);
     }
-    auto const& user_side = slot.source.micro[j];
-    landing.resize(user_side.floats);
-    receive_ = user_side.early_floats;
-    std::size_t early = 0;
-    for (std::size_t o = 0; o < shape.world_size; ++o) {
-      early += user_side.early_floats[o];
-      if (late != 0) receive_[o] = user_side.owner_floats[o] - user_side.early_floats[o];
-    }
-    std::span<float> const target = late == 0 ? landing.span().first(early) : landing.span().subspan(early);
-    comm::all_to_all_v<Channel, float>(channel_, std::span<float const>{packed_.data(), static_cast<std::size_t>(to - packed_.data())}, floats_,
-                                       target, receive_, scratch_, at);
+    packed_floats_ = static_cast<std::size_t>(to - packed_.data());
+    row_bytes_ += packed_floats_ * sizeof(float);
+  }
+
+  void receive(exec::buffer<float>& landing, std::size_t base, std::vector<std::size_t> const& floats, comm::call_site at) {
+    std::size_t total = 0;
+    for (std::size_t const n : floats) total += n;
+    comm::all_to_all_v<Channel, float>(channel_, packed_.span().first(packed_floats_), floats_, landing.span().subspan(base, total), floats,
+                                       scratch_, at);
   }
 
   // Floats between this owner and every rank for micro-batch j.
@@ -103,7 +108,9 @@ class exchanger {
   Channel channel_;
   std::vector<std::size_t> floats_;
   std::size_t packed_floats_ = 0;
-  std::vector<std::size_t> receive_;
+  std::vector<std::size_t> late_floats_;
+  std::uint64_t row_bytes_ = 0;
+  std::uint64_t gradient_bytes_ = 0;
   std::vector<std::uint32_t> chosen_;
   comm::byte_counts scratch_;
   exec::buffer<float> packed_;

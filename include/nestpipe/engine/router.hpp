@@ -28,6 +28,7 @@ class router {
     slot.owner.expect(shape_);
     exchange_keys(slot, at);
     slot.owner.build(shape_, keep_index_);
+    slot.source.land(layout, shape_, false, {});
     return total;
   }
 
@@ -40,8 +41,8 @@ class router {
     std::size_t in = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       for (std::size_t t = 0; t < shape_.tables; ++t) {
-        bytes_to_[r] += slot.owner.slot_list(shape_, r, 0, t).size();
-        bytes_from_[r] += slot.source.list_count(shape_, r, 0, t);
+        bytes_to_[r] += slot.owner.row_list(shape_, r, 0, t).size();
+        bytes_from_[r] += slot.source.fresh_count(shape_, r, 0, t);
       }
       out += bytes_to_[r];
       in += bytes_from_[r];
@@ -52,12 +53,12 @@ class router {
     for (std::size_t r = 0; r < ranks; ++r) {
       for (std::size_t t = 0; t < shape_.tables; ++t) {
         auto const late = slot.shared.late(t);
-        for (std::uint32_t const s : slot.owner.slot_list(shape_, r, 0, t)) *to++ = std::byte{late[s]};
+        for (std::uint32_t const s : slot.owner.row_list(shape_, r, 0, t)) *to++ = std::byte{late[s]};
       }
     }
     channel_.all_to_all_v(std::span<std::byte const>{send_.span()}, std::span<std::size_t const>{bytes_to_}, receive_.span(),
                           std::span<std::size_t const>{bytes_from_}, at);
-    slot.source.split_first(layout, shape_, {reinterpret_cast<std::uint8_t const*>(receive_.data()), in});
+    slot.source.land(layout, shape_, true, {reinterpret_cast<std::uint8_t const*>(receive_.data()), in});
   }
 
  private:

@@ -222,8 +222,9 @@ data::data_position load(Engine& engine, std::filesystem::path const& directory)
   detail::together(channel, rank, world_size, what, at, [&] {
     from = existing_directory(directory);
     m = read_manifest(from);
-    std::string list;
-    for (auto const& d : differences(m, describe(engine, {}))) list.append(list.empty() ? "" : "; ").append(d);
+    manifest const mine = describe(engine, {});
+    std::string list = position_problem(m, mine);
+    for (auto const& d : differences(m, mine)) list.append(list.empty() ? "" : "; ").append(d);
     require(list.empty(), "it does not fit: " + list, {}, "make the trainer as it was when the checkpoint was saved");
   });
   digest own;

@@ -41,12 +41,14 @@ manifest describe(Engine& engine, data::data_position position) {
 
 namespace detail {
 
-/// Collects "what: checkpoint a, trainer b".
+/// Collects "what: checkpoint a, trainer b", or whatever the two sides are called.
 class difference_list {
  public:
+  difference_list(std::string left, std::string right) : left_{std::move(left)}, right_{std::move(right)} {}
+
   template <class A>
   void compare(std::string const& what, A const& saved, A const& now) {
-    if (!(saved == now)) found.push_back(what + ": checkpoint " + text(saved) + ", trainer " + text(now));
+    if (!(saved == now)) found.push_back(what + ": " + left_ + " " + text(saved) + ", " + right_ + " " + text(now));
   }
   /// Items of both lists by name: those in one list only, and `both(saved, now)` for those in both.
   template <class List, class Name, class Both>
@@ -57,14 +59,14 @@ class difference_list {
     for (auto const& x : saved) {
       auto const other = find(now, name(x));
       if (other == now.end()) {
-        found.push_back(what + " " + name(x) + " is in the checkpoint only");
+        found.push_back(what + " " + name(x) + " is missing in the " + right_);
         continue;
       }
       compare(what + " " + name(x) + ", place", static_cast<std::size_t>(&x - saved.data()), static_cast<std::size_t>(other - now.begin()));
       both(what + " " + name(x), x, *other);
     }
     for (auto const& x : now) {
-      if (find(saved, name(x)) == saved.end()) found.push_back(what + " " + name(x) + " is missing in the checkpoint");
+      if (find(saved, name(x)) == saved.end()) found.push_back(what + " " + name(x) + " is missing in the " + left_);
     }
   }
   std::vector<std::string> found;
@@ -77,14 +79,16 @@ class difference_list {
   }
   template <class Integer>
   static std::string text(Integer n) { return std::to_string(n); }
+
+  std::string left_, right_;
 };
 
 }  // namespace detail
 
-/// What keeps `saved` from being loaded where `now` describes the engine: one line each, nothing if it fits. Numbers of ranks,
-/// storage and cardinality may differ, and the batch size as far as the reader's position allows.
-inline std::vector<std::string> differences(manifest const& saved, manifest const& now) {
-  detail::difference_list d;
+/// What two manifests disagree about, apart from where training stands: one line each, nothing if models, tables, features,
+/// optimizers and parameters are the same. Numbers of ranks, storage, batch size and cardinality do not matter.
+inline std::vector<std::string> differences(manifest const& saved, manifest const& now, std::string const& left = "checkpoint", std::string const& right = "trainer") {
+  detail::difference_list d{left, right};
   d.compare("model", saved.policies.model, now.policies.model);
   d.compare("optimizer of rows", saved.policies.row_optimizer, now.policies.row_optimizer);
   d.compare("optimizer of dense parameters", saved.policies.dense_optimizer, now.policies.dense_optimizer);
@@ -110,18 +114,20 @@ inline std::vector<std::string> differences(manifest const& saved, manifest cons
     d.compare(what + ", shape", shape(a), shape(b));
     d.compare(what + ", optimizer state (floats per row)", a.state_floats, b.state_floats);
   });
-  if (saved.position.row != 0) {
-    std::uint64_t const batch_rows = now.per_rank_files ? now.batch_size / now.world_size : now.batch_size;
-    if (saved.per_rank_files != now.per_rank_files) {
-      d.found.push_back(std::string{"saved in the middle of an epoch "} + (saved.per_rank_files ? "with" : "without") + " files per rank");
-    } else if (saved.per_rank_files && saved.world_size != now.world_size) {
-      d.found.push_back("saved in the middle of an epoch with files per rank by " + std::to_string(saved.world_size) + " ranks, trainer " + std::to_string(now.world_size));
-    } else if (batch_rows == 0 || saved.position.row % batch_rows != 0) {
-      d.found.push_back("the reader's position, row " + std::to_string(saved.position.row) + ", is no whole number of batches of " + std::to_string(batch_rows) +
-                        " rows (saved with batch size " + std::to_string(saved.batch_size) + ")");
-    }
-  }
   return std::move(d.found);
+}
+
+/// Why reading cannot go on at the saved position with `now`'s batches and ranks; empty if it can.
+inline std::string position_problem(manifest const& saved, manifest const& now) {
+  if (saved.position.row == 0) return {};
+  if (saved.per_rank_files != now.per_rank_files)
+    return std::string{"it was saved in the middle of an epoch "} + (saved.per_rank_files ? "with" : "without") + " files per rank";
+  if (saved.per_rank_files && saved.world_size != now.world_size)
+    return "it was saved in the middle of an epoch with files per rank by " + std::to_string(saved.world_size) + " ranks, these are " + std::to_string(now.world_size);
+  std::uint64_t const rows = now.per_rank_files ? now.batch_size / now.world_size : now.batch_size;
+  if (saved.position.row % rows == 0) return {};
+  return "its reader stands at row " + std::to_string(saved.position.row) + ", which is no whole number of batches of " + std::to_string(rows) +
+         " rows (it was saved with batch size " + std::to_string(saved.batch_size) + ")";
 }
 
 }  // namespace nestpipe::checkpoint

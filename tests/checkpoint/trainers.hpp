@@ -1,7 +1,8 @@
 #pragma once
-// What the checkpoint tests share: a scratch directory, a small stream, and trainers over it.
+// Small trainers over a small stream.
 
-#include <nestpipe/checkpoint/checkpoint.hpp>
+#include "scratch.hpp"
+
 #include <nestpipe/comm/threads.hpp>
 #include <nestpipe/data/synthetic.hpp>
 #include <nestpipe/exec/inline_lanes.hpp>
@@ -16,42 +17,7 @@
 #include <nestpipe/storage/hashed.hpp>
 #include <nestpipe/trainer.hpp>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <mutex>
-
 namespace checkpoint_test {
-
-namespace np = nestpipe;
-namespace fs = std::filesystem;
-
-/// A directory of its own, removed at the end.
-class scratch_directory {
- public:
-  scratch_directory() {
-    std::string name = (fs::temp_directory_path() / "nestpipe-checkpoint-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp"};
-    path_ = name;
-  }
-  ~scratch_directory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  scratch_directory(scratch_directory const&) = delete;
-  scratch_directory& operator=(scratch_directory const&) = delete;
-  fs::path operator/(char const* name) const { return path_ / name; }
-  fs::path const& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-inline std::string slurp(fs::path const& p) {
-  std::ifstream in{p, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-inline void spill(fs::path const& p, std::string const& bytes) { std::ofstream{p, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size())); }
 
 inline np::data::synthetic stream(std::uint64_t rows = 40 * 96) {
   np::data::synthetic_options o;

@@ -47,6 +47,11 @@ class any_of {
   {
     return std::visit([](auto& e) -> trace::recorder& { return e.recorder(); }, held_);
   }
+  double now() const
+    requires(has_clock<Es> && ...)
+  {
+    return std::visit([](auto const& e) -> double { return e.now(); }, held_);
+  }
   void stop() noexcept {
     std::visit([](auto& e) { e.stop(); }, held_);
   }

@@ -9,6 +9,7 @@
 /// | `e.wait(event)` | blocks the caller until complete; rethrows the first failure |
 /// | `e.drain()` | waits for everything issued; rethrows the first failure |
 /// | `e.recorder()` | optional: the trace::recorder that hears of every op |
+/// | `e.now()` | optional: seconds on the recorder's clock, for lining up the ranks' intervals |
 /// | `e.stop()` | noexcept: cancels what has not started, waits for what runs; no handler call happens after it |
 ///
 /// After a failure nothing that has not started runs any more: its events count as cancelled, and wait, issue and drain
@@ -62,6 +63,11 @@ concept has_wait = requires(E& e, event at) {
 /// Optional.
 template <class E>
 concept has_recorder = requires(E& e) { e.recorder(); };
+/// Optional.
+template <class E>
+concept has_clock = requires(E const& e) {
+  { e.now() } -> std::same_as<double>;
+};
 template <class E>
 concept executor = has_start<E> && has_issue<E> && has_wait<E> && std::default_initializable<E>;
 

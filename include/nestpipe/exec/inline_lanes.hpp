@@ -39,6 +39,8 @@ class inline_lanes {
 
   /// What was done; all on one thread, so everything but compute is exposed.
   trace::recorder& recorder() { return recorder_; }
+  /// Seconds on the clock of the recorded intervals.
+  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
 
   void wait(event) {
     if (failure_) std::rethrow_exception(failure_);
@@ -47,8 +49,6 @@ class inline_lanes {
   void stop() noexcept {}
 
  private:
-  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
-
   work work_;
   std::array<std::uint64_t, lane_count> issued_{};
   std::exception_ptr failure_;

@@ -74,6 +74,8 @@ class thread_lanes {
 
   /// What the lanes did; for one caller while they are idle.
   trace::recorder& recorder() { return recorder_; }
+  /// Seconds on the clock of the recorded intervals.
+  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
 
   void stop() noexcept {
     {
@@ -100,8 +102,6 @@ class thread_lanes {
   };
 
   state& at(lane l) { return lanes_[static_cast<std::size_t>(l)]; }
-
-  double now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count(); }
 
   void wake_all() {
     for (auto& l : lanes_) l.changed.notify_all();

@@ -115,9 +115,11 @@ void check(options& o) {
   require((o.split.empty() && o.train_rows == 0) || (o.valid.empty()), "the valid rows are given twice: --valid and a split of --data", {}, "give one of them");
   positive("--dim", o.dim);
   positive("--batch-size", o.batch_size);
+  require(o.batch_size <= 1'000'000'000, "--batch-size is at most 1000000000", std::to_string(o.batch_size));
   positive("--ranks", o.ranks);
   require(o.ranks <= 1024, "--ranks is at most 1024", std::to_string(o.ranks));
   positive("--micro-batches", o.micro_batches);
+  require(o.micro_batches <= 1'000'000, "--micro-batches is at most 1000000", std::to_string(o.micro_batches));
   positive("--shards", o.shards);
   positive("--synthetic-rows", o.synthetic_rows);
   positive("--synthetic-valid-rows", o.synthetic_valid_rows);
@@ -266,6 +268,10 @@ parsed parse(int argc, char** argv) {
   std::map<std::string, std::vector<std::string>> coming;
   for (char const* name : {"--cluster", "--cluster-groups", "--link-latency", "--link-bandwidth"})
     app.add_option(name, coming[name], "comes in a later version")->expected(0, 1)->group("");
+
+  for (CLI::Option* option : app.get_options()) {  // CLI11 lets "-5" wrap around
+    if (option->get_type_name() == "UINT") option->check([](std::string const& text) { return text.starts_with('-') ? "a count cannot be negative: " + text : std::string{}; }, "", "");
+  }
 
   try {
     app.parse(argc, argv);

@@ -281,8 +281,8 @@ report run_rank(options const& o, inputs const& in, any_comm comm, monitor& watc
     throw;
   } catch (std::exception const& e) {
     if (alone) throw;
-    std::string where = "rank " + std::to_string(rank);
-    if (failed) where += ", stage " + std::string{exec::name(failed->what)} + ", batch " + std::to_string(failed->batch + 1);
+    std::string where = o.mpi ? std::string{} : "rank " + std::to_string(rank);  // under MPI the line begins with the rank
+    if (failed) where += std::string{where.empty() ? "" : ", "} + "stage " + std::string{exec::name(failed->what)} + ", batch " + std::to_string(failed->batch + 1);
     throw nestpipe::error{e.what(), where};
   }
 }

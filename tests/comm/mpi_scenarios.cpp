@@ -33,7 +33,10 @@ void loop(mpi& comm, Fail fail) {
     std::vector<std::byte> send(1000 * comm.size()), recv(1000 * comm.size());
     std::vector<std::size_t> const sizes(comm.size(), 1000);
     for (std::size_t step = 0;; ++step) {
-      if (comm.rank() == 2 && step == 20) fail();
+      if (comm.rank() == 2 && step == 20) {
+        std::this_thread::sleep_for(300ms);  // the others now wait in this step
+        fail();
+      }
       exchange.all_to_all_v(send, sizes, recv, sizes, {"exchange_rows", step});
     }
   } catch (std::exception const& e) {
@@ -48,6 +51,7 @@ int unaided() {
   mpi comm = mpi::world();
   auto channel = comm.channel("exchange");
   if (comm.rank() == 1) {
+    std::this_thread::sleep_for(300ms);
     comm.abort("gave up");
     return 1;
   }
@@ -91,11 +95,17 @@ int main(int argc, char** argv) {
                     }
                     if (scenario == "busy") {  // one rank computes and listens to nobody
                       if (comm.rank() == 0) std::this_thread::sleep_for(60s);
-                      if (comm.rank() == 1) throw np::error{"out of memory"};
+                      if (comm.rank() == 1) {
+                        std::this_thread::sleep_for(300ms);
+                        throw np::error{"out of memory"};
+                      }
                       channel.barrier({"waiting", 3});
                     }
                     if (scenario == "caught") {  // the failure is swallowed: the job must not end well all the same
-                      if (comm.rank() == 1) comm.abort("gave up");
+                      if (comm.rank() == 1) {
+                        std::this_thread::sleep_for(300ms);
+                        comm.abort("gave up");
+                      }
                       try {
                         channel.barrier({"waiting", 3});
                       } catch (np::comm::aborted const&) {}

@@ -34,7 +34,8 @@ std::pair<std::size_t, std::size_t> const shapes[] = {{1, 8}, {2, 4}, {4, 2}, {8
 }  // namespace
 
 TEST_CASE_TEMPLATE("ordered: every rank has the bits of the tree, whatever the number of ranks", R, ordered, any) {
-  for (auto const& [world, local] : shapes) {
+  for (auto const& shape : shapes) {
+    std::size_t const world = shape.first, local = shape.second;
     for (std::size_t const parameters : {0, 1, 7, 1000, 5003}) {
       CAPTURE(world);
       CAPTURE(local);
@@ -47,7 +48,8 @@ TEST_CASE_TEMPLATE("ordered: every rank has the bits of the tree, whatever the n
 }
 
 TEST_CASE("ordered: ranges give the same bits as the whole, batch after batch") {
-  for (auto const& [world, local] : shapes) {
+  for (auto const& shape : shapes) {
+    std::size_t const world = shape.first, local = shape.second;
     CAPTURE(world);
     CAPTURE(local);
     auto const expected = suite::tree(world * local, 4500, 2);
@@ -57,7 +59,8 @@ TEST_CASE("ordered: ranges give the same bits as the whole, batch after batch") 
 }
 
 TEST_CASE_TEMPLATE("native: the sum, up to rounding, the same on all ranks", R, native, any) {
-  for (auto const& [world, local] : shapes) {
+  for (auto const& shape : shapes) {
+    std::size_t const world = shape.first, local = shape.second;
     CAPTURE(world);
     CAPTURE(local);
     std::size_t const parameters = 1000;

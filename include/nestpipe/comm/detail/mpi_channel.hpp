@@ -38,8 +38,7 @@ class mpi_channel {
         std::clamp<std::size_t>(settings_.piece_bytes, sizeof(float), INT_MAX) / sizeof(float) * sizeof(float);
     begin();
     add([&](MPI_Request* request) { return MPI_Comm_idup(runtime_.parent(), &own_->comm, request); }, rank_, 0, false);
-    wait(operation::open,
-         {current_stage.load(std::memory_order_relaxed), current_step.load(std::memory_order_relaxed)});
+    wait(operation::open, {"opening channels", current_step.load(std::memory_order_relaxed)});
   }
   mpi_channel(mpi_channel const&) = delete;
   mpi_channel& operator=(mpi_channel const&) = delete;

@@ -3,7 +3,7 @@
 /// Dot products between all pairs of a sample's vectors (Naumov et al. 2019), and their gradients. Loops run along the
 /// fast axis without reductions, so each dot product is one ascending sum.
 
-#include <nestpipe/math/scratch.hpp>
+#include <nestpipe/math/pack.hpp>
 
 #include <algorithm>
 
@@ -18,52 +18,56 @@ class pair_interaction {
 
   std::size_t pairs() const { return count_ * (count_ - (count_ > 0 ? 1 : 0)) / 2; }
   /// Scratch for one sample in forward and backward.
-  std::size_t scratch_size() const { return count_ * std::max(dim_, count_); }
+  std::size_t scratch_size() const { return std::max(dim_ * padded(count_), count_ * count_ + count_ * padded(dim_)); }
 
   /// @param vectors (count, dim) contiguous  @param out (pairs)
   void forward(Scalar const* vectors, Scalar* scratch, Scalar* out) const {
-    for (std::size_t i = 0; i < count_; ++i)
-      for (std::size_t k = 0; k < dim_; ++k) scratch[k * count_ + i] = vectors[i * dim_ + k];
-    for (std::size_t i = 1; i < count_; ++i) {
-      std::fill_n(out, i, Scalar{0});
-      for (std::size_t k = 0; k < dim_; ++k) {
-        Scalar const x = vectors[i * dim_ + k];
-        Scalar const* const column = scratch + k * count_;
-        for (std::size_t j = 0; j < i; ++j) out[j] += x * column[j];
-      }
-      out += i;
+    std::size_t const width = padded(count_);
+    for (std::size_t k = 0; k < dim_; ++k) {  // transposed
+      for (std::size_t i = 0; i < count_; ++i) scratch[k * width + i] = vectors[i * dim_ + k];
+      std::fill_n(scratch + k * width + count_, width - count_, Scalar{0});
     }
+    for (std::size_t i = 1; i < count_; ++i)
+      for (std::size_t j = 0; j < i; j += pack::size) {
+        std::size_t const columns = std::min(pack::size, i - j);
+        product(dim_, vectors + i * dim_, scratch + j, width, columns, out);
+        out += columns;
+      }
   }
 
   /// @param d_out (pairs)  @param d_vectors (count, dim), overwritten
   void backward(Scalar const* vectors, Scalar const* d_out, Scalar* scratch, Scalar* d_vectors) const {
-    for (std::size_t i = 0; i < count_; ++i) {  // the symmetric matrix of pair gradients, diagonal 0
-      scratch[i * count_ + i] = Scalar{0};
+    Scalar* const d_pairs = scratch;  // the symmetric matrix of pair gradients, diagonal 0
+    for (std::size_t i = 0; i < count_; ++i) {
+      d_pairs[i * count_ + i] = Scalar{0};
       for (std::size_t j = 0; j < i; ++j) {
-        scratch[i * count_ + j] = *d_out;
-        scratch[j * count_ + i] = *d_out++;
+        d_pairs[i * count_ + j] = *d_out;
+        d_pairs[j * count_ + i] = *d_out++;
       }
     }
-    std::size_t k = 0;
-    for (; k + strip <= dim_; k += strip) columns<strip>(strip, vectors + k, scratch, d_vectors + k);
-    if (k < dim_) columns<0>(dim_ - k, vectors + k, scratch, d_vectors + k);
+    std::size_t const width = padded(dim_);
+    Scalar* const wide = scratch + count_ * count_;  // the vectors, rows padded
+    for (std::size_t i = 0; i < count_; ++i) {
+      std::copy_n(vectors + i * dim_, dim_, wide + i * width);
+      std::fill_n(wide + i * width + dim_, width - dim_, Scalar{0});
+    }
+    for (std::size_t i = 0; i < count_; ++i)
+      for (std::size_t k = 0; k < dim_; k += pack::size)
+        product(count_, d_pairs + i * count_, wide + k, width, std::min(pack::size, dim_ - k), d_vectors + i * dim_ + k);
   }
 
  private:
-  static constexpr std::size_t strip = 16;
+  using pack = math::pack<Scalar>;
+  static std::size_t padded(std::size_t n) { return (n + pack::size - 1) / pack::size * pack::size; }
 
-  /// d_vectors[., columns] = scratch vectors[., columns]. @tparam Width columns if known, else 0
-  template <std::size_t Width>
-  void columns(std::size_t width, Scalar const* vectors, Scalar const* scratch, Scalar* d_vectors) const {
-    if constexpr (Width != 0) width = Width;
-    for (std::size_t i = 0; i < count_; ++i) {
-      Scalar sum[strip] = {};
-      for (std::size_t j = 0; j < count_; ++j) {
-        Scalar const x = scratch[i * count_ + j];
-        for (std::size_t k = 0; k < width; ++k) sum[k] += x * vectors[j * dim_ + k];
-      }
-      std::copy_n(sum, width, d_vectors + i * dim_);
+  /// out (columns) = row (terms) times one strip of a matrix whose rows are ld apart.
+  static void product(std::size_t terms, Scalar const* row, Scalar const* strip, std::size_t ld, std::size_t columns, Scalar* out) {
+    pack sum, next;
+    for (std::size_t t = 0; t < terms; ++t) {
+      next.load(strip + t * ld);
+      sum.add_product(row[t], next);
     }
+    sum.store(out, columns);
   }
 
   std::size_t count_ = 0;

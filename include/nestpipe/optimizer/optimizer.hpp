@@ -12,7 +12,9 @@
 /// `initialize` and `update` are NESTPIPE_HOST_DEVICE and const; `update` takes `dim` as a template parameter convertible
 /// to std::size_t (`auto dim`), so that common dims are compile-time constants. `gradient` never aliases row or state.
 /// Optimizers are lazy on rows: only touched rows move, weight decay included; `step` is the global one.
-/// `rate` in the members is the learning rate before the schedule's factor.
+/// `rate` in the members is the learning rate before the schedule's factor. Optional: `o.check()` throws config_error naming the
+/// first member out of its domain. The loops that take roots vectorise with -fno-math-errno only; the
+/// bits are the same without.
 
 #include <nestpipe/core/config.hpp>
 #include <nestpipe/core/error.hpp>

@@ -216,7 +216,7 @@ class hashed {
     if (split && split_segment(index)) return;
     // Small segments double: a fifth of a few rows is not worth a rebuild.
     std::uint32_t const slots =
-        wanted > old.slots() && wanted < 1024 ? std::max(wanted, 2 * old.slots()) : std::max(wanted, detail::row_segment::least_slots);
+        wanted > old.slots() && wanted < 8192 ? std::max(wanted, 2 * old.slots()) : std::max(wanted, detail::row_segment::least_slots);
     detail::row_segment larger = make_segment(slots, old.depth());
     for (std::uint32_t slot = 0; slot < old.slots(); ++slot) {
       if (old.is_row(slot)) larger.take(old, slot, Mix{}(old.key(slot)));

@@ -17,7 +17,8 @@ class row_segment {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
   static constexpr std::uint32_t least_slots = 32;
-  /// Highest share of slots in use. Measured: beyond it, searches for missing keys start to read a second line of tags.
+  /// Highest share of slots in use: there a search passes 4 slots for a key that is there and 26 for one that is not, in the mean
+  /// (Knuth, The Art of Computer Programming 6.4, linear probing), of which one comparison takes 16.
   static constexpr double most_load = 0.86;
 
   row_segment() = default;
@@ -42,7 +43,6 @@ class row_segment {
   std::uint32_t rows() const { return rows_; }
   std::uint32_t slots() const { return slots_; }
   unsigned depth() const { return depth_; }
-  void set_depth(unsigned depth) { depth_ = depth; }
   std::uint64_t born() const { return born_; }   ///< epoch in which its rows came to these places
   std::size_t bytes() const { return memory_.size(); }
   bool full() const { return used_ >= limit_; }

@@ -122,6 +122,30 @@ TEST_CASE("three other ranks are three messages out and three in") {
   });
 }
 
+TEST_CASE("ranks without shared memory queue their own messages") {
+  // As under MPI: comm::threads without share.
+  struct apart {
+    threads inner;
+    std::size_t rank() const { return inner.rank(); }
+    std::size_t size() const { return inner.size(); }
+    threads::channel_type channel(std::string_view name) { return inner.channel(name); }
+    void abort(std::string_view reason) noexcept { inner.abort(reason); }
+  };
+  threads::run(3, [](threads& inner) {
+    np::comm::emulated_link<apart> comm{apart{inner}, {1e-3, 1e6, {}}};
+    comm_conformance::values(comm, 5, 300);
+    comm_conformance::refuses_misuse(comm);
+    auto channel = comm.channel("x");
+    channel.barrier({"align", 0});
+    auto const before = comm.traffic();
+    std::vector<std::byte> one(1000), all(3000);
+    channel.all_gather(std::span<std::byte const>{one}, std::span{all}, {"gather", 1});
+    auto const after = comm.traffic();
+    comm_conformance::check(after.bytes_out - before.bytes_out == 2000 && after.bytes_in - before.bytes_in == 2000, "own messages");
+    comm_conformance::check(std::abs(after.seconds - before.seconds - 4e-3) < 1e-6, "two messages of 2 ms");
+  });
+}
+
 TEST_CASE("only the chosen channels are slow") {
   threads::run(2, [](threads& inner) {
     linked comm{inner, {5e-3, 1e6, {"slow"}}};

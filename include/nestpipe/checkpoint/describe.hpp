@@ -6,8 +6,10 @@
 #include <nestpipe/checkpoint/type_name.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace nestpipe::checkpoint {
@@ -48,7 +50,9 @@ class difference_list {
 
   template <class A>
   void compare(std::string const& what, A const& saved, A const& now) {
-    if (!(saved == now)) found.push_back(what + ": " + left_ + " " + text(saved) + ", " + right_ + " " + text(now));
+    bool same = saved == now;
+    if constexpr (std::is_same_v<A, float>) same = std::bit_cast<std::uint32_t>(saved) == std::bit_cast<std::uint32_t>(now);  // a NaN is like itself
+    if (!same) found.push_back(what + ": " + left_ + " " + text(saved) + ", " + right_ + " " + text(now));
   }
   /// Items of both lists by name: those in one list only, and `both(saved, now)` for those in both.
   template <class List, class Name, class Both>

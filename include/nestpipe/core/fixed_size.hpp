@@ -8,6 +8,7 @@ namespace nestpipe {
 
 template <std::size_t N>
 struct fixed_size {
+  static constexpr std::size_t value = N;
   NESTPIPE_HOST_DEVICE constexpr operator std::size_t() const { return N; }  // NOLINT: implicit, it stands for a number
 };
 
@@ -40,6 +41,23 @@ decltype(auto) with_fixed_size(std::size_t n, F&& f) {
 #undef NESTPIPE_FIXED_SIZE
     default:
       return f(n);
+  }
+}
+
+/// The same for embedding dims, where fewer widths are usual: less code where the loop body is large.
+template <class F>
+decltype(auto) with_fixed_dim(std::size_t dim, F&& f) {
+  switch (dim) {
+    case 1: return f(fixed_size<1>{});
+    case 4: return f(fixed_size<4>{});
+    case 8: return f(fixed_size<8>{});
+    case 9: return f(fixed_size<9>{});
+    case 16: return f(fixed_size<16>{});
+    case 17: return f(fixed_size<17>{});
+    case 32: return f(fixed_size<32>{});
+    case 64: return f(fixed_size<64>{});
+    case 128: return f(fixed_size<128>{});
+    default: return f(dim);
   }
 }
 

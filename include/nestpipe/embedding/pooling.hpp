@@ -3,7 +3,7 @@
 /// Pooled look-up of one micro-batch, and its transpose: the gradient of each distinct key.
 
 #include <nestpipe/core/schema.hpp>
-#include <nestpipe/core/static_dim.hpp>
+#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/embedding/micro_route.hpp>
 
 #include <array>
@@ -82,7 +82,7 @@ class pooler {
     where_.resize(ids.values.size());
     for (std::size_t p = 0; p < ids.values.size(); ++p) where_[p] = place[route.occurrence_entry[p]];
     for (std::size_t f = 0; f < layout.features().size(); ++f) {
-      with_static_dim(layout.dim_of_feature(f), [&](auto dim) {
+      with_fixed_dim(layout.dim_of_feature(f), [&](auto dim) {
         switch (layout.features()[f].pooling) {
           case pooling::none: copy_rows(dim, ids, f, landing, rows[sequence++]); break;
           case pooling::sum_and_squares: pool_squares(dim, layout, ids, f, landing, pooled); break;
@@ -102,7 +102,7 @@ class pooler {
     std::size_t const ld = layout.pooled_width();
     std::uint32_t const* const place = route.landing();
     for (std::size_t t = 0; t + 1 < route.table_entry.size(); ++t) {
-      with_static_dim(layout.tables()[t].dim, [&](auto dim) {
+      with_fixed_dim(layout.tables()[t].dim, [&](auto dim) {
         scratch_.resize(2 * dim);
         detail::block_sum<decltype(dim)> sum{dim, scratch_.data()};
         for (std::size_t e = route.table_entry[t]; e < route.table_entry[t + 1]; ++e) {

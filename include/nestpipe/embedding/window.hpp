@@ -2,7 +2,7 @@
 /// @file
 /// The owner's working set of one batch: a copy of every row the batch touches, state included, and room for gradients.
 
-#include <nestpipe/core/static_dim.hpp>
+#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/embedding/owner_route.hpp>
 #include <nestpipe/storage/storage.hpp>
 
@@ -16,6 +16,7 @@ class window {
   void shape(std::span<std::size_t const> dims, std::span<std::size_t const> row_floats) {
     dims_.assign(dims.begin(), dims.end());
     row_floats_.assign(row_floats.begin(), row_floats.end());
+    epochs_.assign(dims.size(), 0);
     row_base_.assign(dims_.size() + 1, 0);
     gradient_base_.assign(dims_.size() + 1, 0);
     slot_base_.assign(dims_.size() + 1, 0);
@@ -50,11 +51,14 @@ class window {
   std::span<std::uint8_t> has_gradient(std::size_t t) { return has_gradient_.span().subspan(slot_base_[t], slots(t)); }
   std::span<storage::row_handle> handles(std::size_t t) { return handles_.span().subspan(slot_base_[t], slots(t)); }
 
+  /// Epoch of the store of table t when its handles were found.
+  std::uint64_t& epoch(std::size_t t) { return epochs_[t]; }
+
   /// Copies the embeddings (no state) of `slots` of table t to `out`, one after the other. Returns the end.
   float* send(std::size_t t, std::span<std::uint32_t const> slots, float* out) const {
     float const* const base = rows(t);
     std::size_t const stride = row_floats_[t];
-    return with_static_dim(dims_[t], [&](auto dim) {
+    return with_fixed_dim(dims_[t], [&](auto dim) {
       for (std::uint32_t const slot : slots) {
         float const* const row = base + slot * stride;
         for (std::size_t k = 0; k < dim; ++k) out[k] = row[k];
@@ -69,7 +73,7 @@ class window {
     std::size_t const stride = row_floats_[t];
     float const* const source = other.rows(t);
     float* const target = rows(t);
-    with_static_dim(stride, [&](auto n) {
+    with_fixed_dim(stride, [&](auto n) {
       for (std::size_t i = 0; i < from.size(); ++i) {
         float const* const a = source + from[i] * stride;
         float* const b = target + to[i] * stride;
@@ -83,7 +87,7 @@ class window {
   float const* fold(std::size_t t, std::span<std::uint32_t const> slots, float const* in) {
     float* const base = gradients(t);
     std::span<std::uint8_t> const has = has_gradient(t);
-    return with_static_dim(dims_[t], [&](auto dim) {
+    return with_fixed_dim(dims_[t], [&](auto dim) {
       for (std::uint32_t const slot : slots) {
         float* const g = base + std::size_t{slot} * dim;
         if (has[slot] != 0) {
@@ -101,6 +105,7 @@ class window {
  private:
   std::vector<std::size_t> dims_;
   std::vector<std::size_t> row_floats_;
+  std::vector<std::uint64_t> epochs_;
   std::vector<std::size_t> row_base_;       // (tables + 1) floats
   std::vector<std::size_t> gradient_base_;  // (tables + 1) floats
   std::vector<std::size_t> slot_base_;      // (tables + 1) slots

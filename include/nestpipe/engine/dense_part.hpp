@@ -3,7 +3,7 @@
 /// The dense parameters of a model, replicated on every rank: values, optimizer state, one update per step.
 
 #include <nestpipe/core/digest.hpp>
-#include <nestpipe/core/static_dim.hpp>
+#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/exec/buffer.hpp>
 #include <nestpipe/model/model.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
@@ -56,7 +56,7 @@ class dense_part {
       float const* g = gradient.data();
       for (auto const& p : parameters_) {
         std::size_t const state_floats = o.state_size(p.cols);
-        with_static_dim(p.cols, [&](auto cols) {
+        with_fixed_dim(p.cols, [&](auto cols) {
           for (std::size_t r = 0; r < p.rows; ++r) {
             o.update(value, state, g, cols, constants);
             value += cols;

@@ -11,6 +11,8 @@
 #include <nestpipe/storage/audited.hpp>
 #include <nestpipe/storage/storage.hpp>
 
+#include <algorithm>
+
 namespace nestpipe::engine {
 
 /// What becomes of a key without a row when it is read.
@@ -74,6 +76,7 @@ class row_part {
       auto const handles = w.handles(t);
       if (absent == absent_row::initial) stores_[t].pin(keys);
       stores_[t].find(keys, handles);
+      w.epoch(t) = stores_[t].epoch();
       stores_[t].gather(handles, w.rows(t));
       for (std::size_t i = 0; i < keys.size(); ++i) {
         if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * w.row_floats(t), absent);
@@ -93,7 +96,7 @@ class row_part {
         auto const has = w.has_gradient(t);
         float* const rows = w.rows(t);
         float* const gradients = w.gradients(t);
-        with_static_dim(w.dim(t), [&](auto dim) {
+        with_fixed_dim(w.dim(t), [&](auto dim) {
           auto const one = [&](std::size_t i) {
             if (has[i] != 1) return;
             float* const row = rows + i * stride;
@@ -124,8 +127,9 @@ class row_part {
       auto const keys = route.table_keys(t);
       if (keys.empty()) continue;
       auto const handles = w.handles(t);
-      // Handles of retrieve may be stale (another window has created rows since), so the keys are looked up again.
-      stores_[t].find_or_create(keys, handles);
+      // Rows may have moved since retrieve, and a key without a row may have got one through the other window.
+      bool const known = stores_[t].epoch() == w.epoch(t) && std::find(handles.begin(), handles.end(), storage::no_row) == handles.end();
+      if (!known) stores_[t].find_or_create(keys, handles);
       stores_[t].scatter(handles, w.rows(t));
       stores_[t].release(keys);
     }

@@ -4,10 +4,11 @@
 /// cluster of ranks that issue the same ops.
 
 #include <nestpipe/exec/executor.hpp>
+#include <nestpipe/sim/sim.hpp>
 #include <nestpipe/trace/recorder.hpp>
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 #include <vector>
 
 namespace nestpipe::sim {
@@ -17,18 +18,34 @@ constexpr bool is_collective(exec::stage s) {
   return s == exec::stage::route || s == exec::stage::exchange_rows || s == exec::stage::exchange_gradients || s == exec::stage::reduce_dense;
 }
 
+constexpr bool only_collectives(exec::lane l) { return l == exec::lane::route || l == exec::lane::exchange || l == exec::lane::reduce; }
+
 /// Meets the executor concept. An op begins when its lane is free, what it waits for has ended, and the host has issued it;
-/// it takes `cost(op, rank)` seconds; a collective ends on all ranks when the last one is through.
-/// @tparam Cost  callable `double(exec::op const&, std::size_t rank)`: seconds, not negative; pure
-template <class Cost>
+/// it takes `cost(op, rank)` seconds; a collective ends on all ranks when the last one is through. All ranks issue the same ops.
+/// Memory: 8 bytes a rank and remembered op of the lanes without collectives, 8 bytes a remembered op of the others.
+/// @tparam Cost  a cost model, see sim/sim.hpp
+template <cost_model Cost>
 class virtual_lanes {
  public:
   virtual_lanes() : virtual_lanes{Cost{}} {}
 
-  /// @param ranks    that differ in cost; 1 when all are alike (then a collective simply takes its cost)
-  /// @param history  ops per lane that may still be waited for: a few batches
-  explicit virtual_lanes(Cost cost, std::size_t ranks = 1, std::size_t history = 512)
-      : cost_{std::move(cost)}, ranks_{std::max<std::size_t>(ranks, 1)}, history_{history} {
+  /// @param ranks      that differ in cost; 1 when all are alike (then a collective simply takes its cost)
+  /// @param hand_over  seconds from an op's end to the start of one on another lane that waits for it
+  explicit virtual_lanes(Cost cost, std::size_t ranks = 1, double hand_over = 0)
+      : cost_{std::move(cost)}, ranks_{std::max<std::size_t>(ranks, 1)}, hand_over_{hand_over} {
+    std::array<std::size_t, exec::lane_count> some;
+    some.fill(64);
+    remember(some);
+  }
+
+  /// How many ops per lane may still be waited for, newest first; of older ones the end of the oldest remembered is taken, which
+  /// is never too early. Restarts the clock and the sums.
+  void remember(std::array<std::size_t, exec::lane_count> const& ops) {
+    for (std::size_t l = 0; l < exec::lane_count; ++l) {
+      lanes_[l].remembered = std::max<std::size_t>(ops[l], 2);
+      lanes_[l].stride = only_collectives(static_cast<exec::lane>(l)) ? 1 : ranks_;
+    }
+    recorder_.reset_times();
     start({});
   }
 
@@ -40,7 +57,7 @@ class virtual_lanes {
     for (auto& l : lanes_) {
       l.issued = 0;
       l.free.assign(ranks_, 0.0);
-      l.ends.assign(history_ * ranks_, 0.0);
+      l.ends.assign(l.remembered * l.stride, 0.0);
     }
     recorder_.restart();
   }
@@ -51,7 +68,9 @@ class virtual_lanes {
     double last = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
       double begin = std::max(l.free[r], host_[r]);
-      for (exec::event const e : after) begin = std::max(begin, end_of(e, r));
+      for (exec::event const e : after) {
+        if (e.ticket != 0 && e.where != where) begin = std::max(begin, end_of(e, r) + hand_over_);
+      }
       begin_[r] = begin;
       end_[r] = begin + cost_(o, r);
       last = std::max(last, end_[r]);
@@ -60,7 +79,7 @@ class virtual_lanes {
     for (std::size_t r = 0; r < ranks_; ++r) {
       if (is_collective(o.what)) end_[r] = last;
       l.free[r] = end_[r];
-      l.ends[(ticket % history_) * ranks_ + r] = end_[r];
+      l.ends[ticket % l.remembered * l.stride + (l.stride == 1 ? 0 : r)] = end_[r];
     }
     trace::interval i{o, {where, ticket}, begin_[0], end_[0], {}, std::min(after.size(), exec::max_dependencies)};
     std::copy_n(after.begin(), i.dependencies, i.after.begin());
@@ -70,7 +89,8 @@ class virtual_lanes {
 
   /// The host goes on when the event is complete.
   void wait(exec::event e) {
-    for (std::size_t r = 0; r < ranks_; ++r) host_[r] = std::max(host_[r], end_of(e, r));
+    if (e.ticket == 0) return;
+    for (std::size_t r = 0; r < ranks_; ++r) host_[r] = std::max(host_[r], end_of(e, r) + hand_over_);
   }
   void drain() {
     for (auto const& l : lanes_) {
@@ -81,30 +101,30 @@ class virtual_lanes {
 
   /// Of rank 0.
   trace::recorder& recorder() { return recorder_; }
-  /// When the last op of a lane ends, on the latest rank.
-  double lane_end(exec::lane l) const {
-    auto const& free = lanes_[static_cast<std::size_t>(l)].free;
-    return *std::max_element(free.begin(), free.end());
-  }
+  /// When the last op of a lane ends on a rank.
+  double lane_end(exec::lane l, std::size_t rank = 0) const { return lanes_[static_cast<std::size_t>(l)].free[rank]; }
+  std::size_t ranks() const { return ranks_; }
 
  private:
   struct lane_state {
     std::uint64_t issued = 0;
+    std::size_t remembered = 2;
+    std::size_t stride = 1;
     std::vector<double> free;  // (ranks)
-    std::vector<double> ends;  // (history, ranks), by ticket
+    std::vector<double> ends;  // (remembered, ranks or 1), by ticket
   };
 
   lane_state& at(exec::lane l) { return lanes_[static_cast<std::size_t>(l)]; }
 
   double end_of(exec::event e, std::size_t rank) const {
     auto const& l = lanes_[static_cast<std::size_t>(e.where)];
-    if (e.ticket == 0 || l.issued - e.ticket >= history_) return 0;  // long past: the lane itself is later
-    return l.ends[(e.ticket % history_) * ranks_ + rank];
+    std::uint64_t const ticket = std::max(e.ticket, l.issued >= l.remembered ? l.issued - l.remembered + 1 : 1);
+    return l.ends[ticket % l.remembered * l.stride + (l.stride == 1 ? 0 : rank)];
   }
 
   Cost cost_;
   std::size_t ranks_;
-  std::size_t history_;
+  double hand_over_;
   std::vector<double> host_, begin_, end_;
   std::array<lane_state, exec::lane_count> lanes_;
   trace::recorder recorder_;

@@ -22,6 +22,7 @@ static_assert(std::endian::native == std::endian::little, "checkpoints are littl
 class file_hash {
  public:
   void update(std::span<std::byte const> bytes) {
+    if (bytes.empty()) return;
     length_ += bytes.size();
     std::byte const* p = bytes.data();
     std::size_t n = bytes.size();

@@ -214,7 +214,7 @@ class trainer {
       result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       result.loss = loss_samples_ == 0 ? 0.0 : loss_sum_ / static_cast<double>(loss_samples_);
     };
-    for (; position_.epoch < config_.epochs && !finished() && !result.stopped; position_ = {position_.epoch + 1, 0}) {
+    while (position_.epoch < config_.epochs && !finished() && !result.stopped) {
       epoch_ = position_.epoch;
       loss_sum_ = 0;
       loss_samples_ = 0;
@@ -236,10 +236,8 @@ class trainer {
       }
       measure();
       if (!ended) break;  // steps or stop: the epoch goes on in the next call
-      if (!after_epoch(epoch_, result)) {
-        position_ = {position_.epoch + 1, 0};
-        break;
-      }
+      position_ = {epoch_ + 1, 0};
+      if (!after_epoch(epoch_, result)) break;
     }
     measure();
     complaints_ = source.complaints();

@@ -130,6 +130,9 @@ void check(options& o) {
   number("--row-clip", true, o.row_clip);
   number("--dense-clip", true, o.dense_clip);
   number("--embedding-scale", o.embedding_scale != -1, o.embedding_scale);
+  number("--link-latency", true, o.link_latency);
+  number("--link-bandwidth", true, o.link_bandwidth);
+  require(o.link_latency < 60, "--link-latency is in seconds a message, below 60", std::to_string(o.link_latency));
   require(std::isfinite(o.decay_power) && o.decay_power > 0, "--decay-power must be a finite number above 0");
   require(o.decay_end >= 0 && o.decay_end <= 1, "--decay-end is a factor from 0 to 1");
 
@@ -247,11 +250,13 @@ parsed parse(int argc, char** argv) {
   app.add_option("--ranks", o.ranks, "threads of this process that train together; under mpirun its processes do [1]")->group(g);
   auto* const micro = app.add_option("--micro-batches", o.micro_batches, "of one rank [1]")->group(g);
   app.add_option("--total-micro-batches", total_micro_batches, "of all ranks: what the results depend on")->group(g)->excludes(micro);
-  app.add_option("--schedule", o.schedule, list_of(schedule_names()) + " [prefetch]")->group(g);
+  app.add_option("--schedule", o.schedule, list_of(schedule_names()) + " [nested]")->group(g);
   app.add_option("--early-rows", o.early_rows, "on or off: rows that the last batch does not touch are sent before its update [on]")->group(g);
   app.add_option("--split-backward", o.split_backward, "on or off: gradients of embeddings are sent before those of weights are computed [on]")->group(g);
   app.add_option("--executor", o.executor, "threads (one per lane) or inline [threads]")->group(g);
   app.add_option("--reduction", o.reduction, "ordered (same bits for any number of ranks) or native [ordered]")->group(g);
+  app.add_option("--link-latency", o.link_latency, "emulated links between ranks: seconds a message [0: none]")->group(g);
+  app.add_option("--link-bandwidth", o.link_bandwidth, "emulated links between ranks: bytes a second [0: no limit]")->group(g);
   app.add_option("--threads", threads, "of one rank [1]")->group(g);
 
   g = "Results";
@@ -266,7 +271,7 @@ parsed parse(int argc, char** argv) {
 
   // Accepted so that they can be refused by name.
   std::map<std::string, std::vector<std::string>> coming;
-  for (char const* name : {"--cluster", "--cluster-groups", "--link-latency", "--link-bandwidth"})
+  for (char const* name : {"--cluster", "--cluster-groups"})
     app.add_option(name, coming[name], "comes in a later version")->expected(0, 1)->group("");
 
   for (CLI::Option* option : app.get_options()) {  // CLI11 lets "-5" wrap around

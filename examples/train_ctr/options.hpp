@@ -73,12 +73,13 @@ struct options {
   std::uint64_t seed = 1;
 
   // machine
-  std::string schedule = "prefetch";
+  std::string schedule = "nested";
   std::string early_rows, split_backward;  // on, off, or not given
   std::string executor = "threads";
   std::string reduction = "ordered";
   std::uint64_t ranks = 1;
   std::uint64_t micro_batches = 1;  // of one rank
+  double link_latency = 0, link_bandwidth = 0;  // emulated; 0: none
   bool mpi = false;                 // ranks are the processes of an MPI job
 
   // results

@@ -7,6 +7,7 @@
 #include "watched.hpp"
 
 #include <nestpipe/comm/any_of.hpp>
+#include <nestpipe/comm/emulated_link.hpp>
 #include <nestpipe/comm/self.hpp>
 #include <nestpipe/comm/threads.hpp>
 #include <nestpipe/exec/any_of.hpp>
@@ -47,10 +48,11 @@ using any_optimizer = np::optimizer::any_of<np::optimizer::sgd, np::optimizer::m
 using any_reduction = np::reduction::any_of<np::reduction::ordered, np::reduction::native>;
 using any_executor = watched<exec::any_of<exec::inline_lanes, exec::thread_lanes>>;
 #if defined(NESTPIPE_WITH_MPI)
-using any_comm = np::comm::any_of<np::comm::self, np::comm::threads, np::comm::mpi>;
+using real_comm = np::comm::any_of<np::comm::self, np::comm::threads, np::comm::mpi>;
 #else
-using any_comm = np::comm::any_of<np::comm::self, np::comm::threads>;
+using real_comm = np::comm::any_of<np::comm::self, np::comm::threads>;
 #endif
+using any_comm = np::comm::emulated_link<real_comm>;  // as it is unless --link-latency or --link-bandwidth is given
 
 using trainer = np::trainer<any_model, any_storage, any_comm, any_schedule, any_optimizer, any_optimizer, any_executor, any_reduction>;
 

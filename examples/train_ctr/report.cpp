@@ -86,6 +86,8 @@ json configuration(options const& o) {
           {"transport", o.mpi ? "mpi" : o.ranks == 1 ? "self" : "threads"},
           {"ranks", o.ranks},
           {"micro_batches", o.micro_batches},
+          {"link_latency", o.link_latency},
+          {"link_bandwidth", o.link_bandwidth},
           {"threads", 1}};
 }
 
@@ -169,6 +171,8 @@ std::string to_table(options const& o, report const& r) {
   };
   row("model", o.model + ", " + std::to_string(r.features) + " features, " + std::to_string(r.dense_columns) + " dense columns");
   row("ranks x micro-batches", std::to_string(o.ranks) + " x " + std::to_string(o.micro_batches) + (o.mpi ? " (MPI)" : "") + ", schedule " + o.schedule + ", lanes " + o.executor);
+  if (o.link_latency > 0 || o.link_bandwidth > 0)
+    row("emulated links", text("%g", o.link_latency) + " s a message, " + (o.link_bandwidth > 0 ? text("%g", o.link_bandwidth) + " bytes/s" : "no limit of bandwidth"));
   row("samples, steps", std::to_string(r.samples) + ", " + std::to_string(r.steps));
   row("samples/s", text("%.0f", per_second(r)) + " (" + text("%.1f", r.seconds) + " s of training)");
   row("exposed time", text("%.1f", 100 * r.times.idle() / std::max(r.times.idle() + r.times.compute, 1e-9)) + " % (compute " + text("%.1f", r.times.compute) + " s, idle " + text("%.1f", r.times.idle()) + " s)");

@@ -6,11 +6,13 @@
 #include "policies.hpp"
 #include "report.hpp"
 
+#include <nestpipe/engine/gather_trace.hpp>
 #include <nestpipe/trace/svg.hpp>
 
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -99,35 +101,22 @@ std::string gather_scores(trainer& t, std::size_t ranks, std::size_t rank, nestp
   return text;
 }
 
-/// What all ranks' lanes did, as rank 0 draws it. Each rank has its own clock, which starts with its trainer.
-void draw(options const& o, trainer& t, std::size_t ranks, std::size_t rank) {
-  std::vector<nestpipe::trace::interval> const mine = t.executor().recorder().intervals();
-  auto& channel = t.engine().control();
-  std::vector<std::uint64_t> counts(ranks);
-  std::uint64_t const n = mine.size();
-  channel.all_gather(std::as_bytes(std::span{&n, 1}), std::as_writable_bytes(std::span{counts}), {"trace", 0});
-  std::uint64_t const most = *std::max_element(counts.begin(), counts.end());
-  std::vector<nestpipe::trace::interval> send = mine, all(most * ranks);
-  send.resize(most);
-  channel.all_gather(std::as_bytes(std::span{send}), std::as_writable_bytes(std::span{all}), {"trace", 0});
+/// What all ranks' lanes did, as rank 0 draws it.
+void draw(options const& o, trainer& t, std::size_t rank) {
+  std::vector<nestpipe::trace::rank_intervals> const drawn = nestpipe::engine::gather_trace(t);
   if (rank != 0) return;
-  std::vector<nestpipe::trace::rank_intervals> drawn(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    auto const from = all.begin() + static_cast<std::ptrdiff_t>(r * most);
-    drawn[r] = {r, {from, from + static_cast<std::ptrdiff_t>(counts[r])}};
-  }
   if (!o.trace.empty()) {
     std::ostringstream out;
     nestpipe::trace::write_chrome(out, drawn);
     write_whole(o.trace, out.str());
   }
   if (!o.timeline.empty()) {
-    nestpipe::trace::svg_options svg;  // a few batches of the end: as many as one can read
+    nestpipe::trace::svg_options svg;  // a few batches near the end: as many as one can read
     std::uint64_t last = 0;
-    for (auto const& i : mine) last = std::max(last, i.what.batch);
+    for (auto const& i : drawn[0].intervals) last = std::max(last, i.what.batch);
     svg.first_batch = last > 8 ? last - 8 : 0;
     svg.last_batch = last > 3 ? last - 3 : last;
-    svg.title = o.model + ", schedule " + o.schedule + ", " + std::to_string(o.ranks) + " x " + std::to_string(o.micro_batches) + " micro-batches";
+    svg.title = o.model + ", schedule " + o.schedule + ", " + std::to_string(o.ranks) + " x " + std::to_string(o.micro_batches) + " micro-batches, " + t.engine().comm().label();
     std::ostringstream out;
     nestpipe::trace::write_svg(out, drawn, svg);
     write_whole(o.timeline, out.str());
@@ -235,7 +224,7 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   r.unique_rows = sum_over_ranks(*t, ranks, t->engine().rows().rows());
   r.dense_parameters = t->engine().dense().size();
   r.times = t->stage_times();
-  if (!o.trace.empty() || !o.timeline.empty()) draw(o, *t, ranks, rank);
+  if (!o.trace.empty() || !o.timeline.empty()) draw(o, *t, rank);
   if (!o.save.empty()) {
     enter(phase::saving);
     t->save(o.save);
@@ -269,7 +258,8 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
 }
 
 /// Collective over `comm`. On rank 0 the report is complete, and files are written. A failure says on which rank and where.
-report run_rank(options const& o, inputs const& in, any_comm comm, monitor& watch) {
+report run_rank(options const& o, inputs const& in, real_comm transport, monitor& watch) {
+  any_comm comm{std::move(transport), {o.link_latency, o.link_bandwidth > 0 ? o.link_bandwidth : std::numeric_limits<double>::infinity(), {}}};
   std::size_t const rank = comm.rank();
   bool const alone = comm.size() == 1;
   std::optional<exec::op> failed;

@@ -28,6 +28,7 @@ class watched {
   void wait(exec::event at) { inner_.wait(at); }
   void drain() { inner_.drain(); }
   void stop() noexcept { inner_.stop(); }
+  double now() const { return inner_.now(); }
   nestpipe::trace::recorder& recorder() { return inner_.recorder(); }
 
   /// Share of the steps' time, since the last call, in which compute stood still. Any thread may ask.

@@ -10,7 +10,7 @@ script="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../examples/train_ctr" && pwd)/r
 
 real() {  # real <set> <model>: leaves the table in $work/out.txt
   [[ -d "$data/$1" ]] || { echo "skipped: no $1"; return 1; }
-  bash "$script" "$program" "$data" "$1" "$2" --quiet --report "$work/$1.json" >"$work/out.txt" 2>"$work/err.txt" || { fail "$1, $2: $(cat "$work/err.txt")"; return 1; }
+  TRAIN_CTR="$program" bash "$script" "$data" "$1" "$2" --quiet --report "$work/$1.json" >"$work/out.txt" 2>"$work/err.txt" || { fail "$1, $2: $(cat "$work/err.txt")"; return 1; }
 }
 samples() { sed -n 's/^  "samples": \([0-9]*\),$/\1/p' "$work/$1.json"; }
 at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }

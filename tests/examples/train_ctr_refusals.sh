@@ -56,6 +56,7 @@ refuse 2 '--micro-batches must be at least 1' $small --micro-batches 0
 refuse 2 '8 micro-batches do not divide among 3 ranks' $small --total-micro-batches 8 --ranks 3
 refuse 2 'excludes' $small --total-micro-batches 8 --micro-batches 2
 refuse 2 '--decay-power must be' $small --decay-power 0
+refuse 2 '--link-latency must be a finite number' $small --link-latency -1
 refuse 2 '--decay-end is a factor' $small --decay-end 2
 refuse 2 "there is no 'svd'" --data synthetic --model svd
 refuse 2 "there is no 'random'" $small --schedule random
@@ -84,7 +85,7 @@ refuse 2 'bounded_staleness comes in a later version' $small --schedule bounded_
 refuse 2 'tiered comes in a later version' $small --storage tiered
 refuse 2 'rocksdb comes in a later version' $small --storage rocksdb
 refuse 2 '--cluster comes in a later version' $small --cluster fast
-refuse 2 '--link-latency comes in a later version' $small --link-latency 1
+refuse 2 '--cluster-groups comes in a later version' $small --cluster-groups 2
 refuse 2 '--threads above 1 comes in a later version' $small --threads 2
 refuse 2 'per-rank comes in a later version' $small --files per-rank
 

@@ -94,6 +94,8 @@ class trainer {
     c.early_rows = schedule::early_rows(policies_.schedule);
     c.reuse_rows = config_.reuse_rows;
     c.per_rank_files = config_.per_rank_files;
+    c.cluster = config_.cluster;
+    c.cluster_groups = config_.cluster_groups;
     c.row_clip_norm = config_.row_clip_norm;
     c.dense_clip_norm = config_.dense_clip_norm;
     engine_.emplace(std::move(c), policies_.model, policies_.storage, comm_, policies_.row_optimizer, policies_.dense_optimizer, policies_.reduction);

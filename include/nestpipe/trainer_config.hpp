@@ -3,6 +3,7 @@
 /// Everything about a training run that is a number or a name rather than a type.
 
 #include <nestpipe/core/schema.hpp>
+#include <nestpipe/embedding/cluster_mode.hpp>
 #include <nestpipe/model/model.hpp>
 #include <nestpipe/optimizer/rate_schedule.hpp>
 
@@ -33,6 +34,10 @@ struct trainer_config {
   std::uint32_t shards = 1024;      ///< key ranges that move between ranks as a whole; fixed for the life of a model
   std::uint32_t batches_in_flight = 6;
   bool reuse_rows = false;          ///< each row goes to a rank once per batch and stays there: fewer bytes, more memory
+  embedding::clustering cluster = embedding::clustering::off;  ///< samples that share keys go to the same micro-batch: fewer rows travel
+  /// Samples stay among micro-batches of the whole batch with equal number modulo this, so results depend on it. A multiple of
+  /// the number of ranks that divides ranks * micro_batches; 0: the number of ranks.
+  std::uint32_t cluster_groups = 0;
   bool per_rank_files = false;      ///< each rank reads its own dataset: then the result depends on the number of ranks
 
   optimizer::rate_schedule row_rate{};

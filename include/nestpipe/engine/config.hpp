@@ -3,6 +3,7 @@
 /// What the engine is told once.
 
 #include <nestpipe/core/schema.hpp>
+#include <nestpipe/embedding/cluster_mode.hpp>
 #include <nestpipe/model/model.hpp>
 
 namespace nestpipe::engine {
@@ -20,6 +21,10 @@ struct engine_config {
   bool early_rows = false;           ///< the first exchange of a batch comes in two portions (needs two windows)
   bool reuse_rows = false;           ///< a rank receives each row once per batch and keeps it: fewer bytes, a larger landing buffer
   bool per_rank_files = false;
+  embedding::clustering cluster = embedding::clustering::off;  ///< moves samples among micro-batches so that they share keys
+  /// Samples stay among global micro-batches with equal number modulo this. The ranks divide it, it divides the micro-batches
+  /// of all ranks. 0: the number of ranks.
+  std::uint32_t cluster_groups = 0;
   float row_clip_norm = 0.0f;        ///< 0: rows are not clipped
   float dense_clip_norm = 0.0f;      ///< 0: dense gradients are not clipped
 };

@@ -3,6 +3,7 @@
 /// The stages of a step, once, whatever the schedule. `execute(op)` runs one; the order is somebody else's business.
 
 #include <nestpipe/comm/comm.hpp>
+#include <nestpipe/embedding/cluster.hpp>
 #include <nestpipe/engine/batch.hpp>
 #include <nestpipe/engine/config.hpp>
 #include <nestpipe/engine/dense_part.hpp>
@@ -149,6 +150,9 @@ class engine {
     return {exchanger_.row_bytes(), exchanger_.gradient_bytes(), (landing_[0].capacity() + landing_[1].capacity()) * sizeof(float)};
   }
 
+  /// What clustering has saved of this rank's rows, over all batches read. Lanes must be idle.
+  embedding::cluster_result const& clustered() const { return clustered_; }
+
   /// Called on the compute lane after every update: (step, samples of the batch, mean loss).
   std::function<void(std::uint64_t, std::uint64_t, double)> on_update;
 
@@ -199,6 +203,11 @@ class engine {
     require(c.slots >= 2 * c.windows && c.slots <= 64, "batches in flight must be from 2 (4 with two windows) to 64", {}, "set batches_in_flight");
     require(!c.per_rank_files || c.batch_size % world_size == 0, "with files per rank the batch size must be a multiple of the number of ranks",
             "batch size " + std::to_string(c.batch_size) + ", ranks " + std::to_string(world_size), "change either");
+    std::size_t const all = world_size * c.micro_batches;
+    if (c.cluster_groups == 0) c.cluster_groups = static_cast<std::uint32_t>(world_size);
+    require(c.cluster_groups % world_size == 0 && all % c.cluster_groups == 0, "cluster groups must be a multiple of the ranks and divide the micro-batches of all ranks",
+            "cluster groups " + std::to_string(c.cluster_groups) + ", ranks " + std::to_string(world_size) + ", micro-batches " + std::to_string(all),
+            "set cluster_groups to such a number, or to 0 for one group a rank");
     return c;
   }
   static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
@@ -211,7 +220,7 @@ class engine {
     batch_slot& slot = slots_[o.batch % slots_.size()];
     comm::call_site const at{exec::name(o.what).data(), slot.info.step};
     switch (o.what) {
-      case stage::read: feed_.read(epoch_, o.batch - epoch_base_, o.batch, slot); break;
+      case stage::read: read(o.batch, slot); break;
       case stage::stage: break;  // host memory is the compute space
       case stage::route: route(o.batch, slot); break;
       case stage::retrieve: rows_.retrieve(slot.owner, window(slot), absent_row::initial); break;
@@ -235,6 +244,11 @@ class engine {
       case stage::update_dense: update_dense(slot); break;
       case stage::write_back: rows_.write_back(slot.owner, window(slot)); break;
     }
+  }
+
+  void read(std::uint64_t batch, batch_slot& slot) {
+    feed_.read(epoch_, batch - epoch_base_, batch, slot);
+    clustered_ += cluster_.apply(config_.layout, slot.blocks, config_.cluster, config_.cluster_groups / static_cast<std::uint32_t>(comm_.size()));
   }
 
   // Windows alternate over trained batches: one without samples uses none.
@@ -404,6 +418,8 @@ class engine {
   channel_type input_;
 
   feed feed_;
+  embedding::cluster cluster_;  // used on the input lane only
+  embedding::cluster_result clustered_;
   std::uint64_t epoch_ = 0;
   std::uint64_t epoch_base_ = 0;  // number of the epoch's batch 0
   std::uint64_t next_batch_ = 0;

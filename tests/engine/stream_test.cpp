@@ -42,20 +42,21 @@ struct outcome {
   std::uint64_t evaluated = 0;
 };
 
-outcome run(stream_options o, np::trainer_config c, cut const& shape, schedules schedule, bool threads) {
+outcome run(stream_options o, np::trainer_config const& c, cut const& shape, schedules schedule, bool threads) {
   o.label = [](std::uint64_t row) { return static_cast<float>(row); };
   np::test::click_stream const data{o};
   outcome all;
   auto const book = std::make_shared<np::test::ledger>();
   std::mutex mutex;
   np::comm::threads::run(shape.ranks, [&](np::comm::threads& comm) {
-    c.micro_batches = shape.micro_batches;
-    c.dim = 3;
+    np::trainer_config mine = c;
+    mine.micro_batches = shape.micro_batches;
+    mine.dim = 3;
     typename trainer_type::policies p;
     p.model.book = book;
     p.schedule = schedule;
     p.dense_optimizer.rate = 0.5;
-    trainer_type t{c, comm, p};
+    trainer_type t{mine, comm, p};
     if (!threads) t.executor().template choose<np::exec::inline_lanes>();
     auto const fitted = t.fit(data);
     std::string const digest = t.parameters_digest().text();

@@ -76,15 +76,24 @@ outcome run(setup const& s) {
     o.rows = 97 * 5 + 40;
     auto const fitted = trainer.fit(np::test::click_stream{o});
     auto const mine = trainer.engine().clustered();
-    std::vector<np::embedding::cluster_result> all(comm.size());
-    trainer.engine().control().all_gather(std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}), {"test", 0});
+    auto const bytes = trainer.engine().exchanged();
+    std::array<std::uint64_t, 4> const numbers{mine.before, mine.after, bytes.rows, bytes.gradients};
+    std::vector<std::array<std::uint64_t, 4>> all(comm.size());
+    trainer.engine().control().all_gather(std::as_bytes(std::span{numbers}), std::as_writable_bytes(std::span{all}), {"test", 0});
     std::string const digest = trainer.parameters_digest().text();
     if (comm.rank() != 0) return;
     result = {digest, fitted.steps, fitted.samples, trainer.engine().malformed(), 0, 0, first_loss};
+    std::uint64_t rows = 0, gradients = 0;
     for (auto const& r : all) {
-      result.before += r.before;
-      result.after += r.after;
+      result.before += r[0];
+      result.after += r[1];
+      rows += r[2];
+      gradients += r[3];
     }
+    if (s.cluster == clustering::off) return;
+    // What clustering says it saves is what the exchanges then move: 8 floats for every distinct key of a micro-batch.
+    CHECK(gradients == result.after * 8 * sizeof(float));
+    if (!s.reuse_rows) CHECK(rows == gradients);
   });
   return result;
 }

@@ -54,16 +54,18 @@ struct taken {
   std::size_t ranks = 1;
 };
 
-taken measured(json const& j, std::string const& path) {
+taken measured(json const& j, std::string const& path, bool one_link) {
   json const& c = part(j, "configuration", path);
   auto const schedule = c.value("schedule", std::string{});
   if (schedule != "sequential") throw np::data_error{"the profile is of a run with schedule '" + schedule + "'", path, "profile a run with --schedule sequential: only there do stages not overlap"};
   json const& stages = part(j, "stage_seconds", path);
   taken t;
   for (std::size_t s = 0; s < np::exec::stage_count; ++s) t.run.times.total[s] = number(stages, std::string{np::exec::name(static_cast<np::exec::stage>(s))}, path);
+  t.run.times.exposed[static_cast<std::size_t>(np::exec::stage::reduce_dense)] = number(part(j, "exposed_seconds", path), "reduce_dense", path);
   t.run.steps = count(j, "steps", path);
   t.run.micro_batches = count(c, "micro_batches", path);
   t.run.step_seconds = (number(j, "compute_seconds", path) + number(j, "idle_seconds", path)) / static_cast<double>(t.run.steps);
+  t.run.one_link = one_link;
   t.ranks = count(c, "ranks", path);
   return t;
 }
@@ -133,7 +135,9 @@ machine published(options const& o) {
 
 }  // namespace
 
-machine open(options const& o) {
+namespace {
+
+machine opened(options const& o) {
   if (o.profiles[0] == "nestpipe-industrial") return published(o);
   json const first = read(o.profiles[0]);
   machine m;
@@ -154,10 +158,11 @@ machine open(options const& o) {
     };
     return m;
   }
-  taken const a = measured(first, o.profiles[0]);
+  m.one_link = o.link != "separate";
+  taken const a = measured(first, o.profiles[0], m.one_link);
   sim::profile p = sim::fit(a.run);
   if (o.profiles.size() == 2) {
-    taken const b = measured(read(o.profiles[1]), o.profiles[1]);
+    taken const b = measured(read(o.profiles[1]), o.profiles[1], m.one_link);
     np::require(a.ranks == b.ranks, "the two profiles are of different numbers of ranks", std::to_string(a.ranks) + " and " + std::to_string(b.ranks), "vary --micro-batches only");
     p = sim::fit(a.run, b.run);
     m.name += ", " + o.profiles[1];
@@ -168,7 +173,7 @@ machine open(options const& o) {
   m.micro_batches = a.run.micro_batches;
   m.hand_over = p.hand_over;
   m.ranks_differ = o.skew > 0;
-  m.note = "measured with " + std::to_string(a.ranks) + " rank(s); each worker keeps its batch, an exchange's latency grows with its peers and its bytes with what leaves the worker";
+  m.note = "measured with " + std::to_string(a.ranks) + " rank(s); each worker keeps its batch, an exchange's latency grows with its peers and its bytes with what leaves the worker; cores that the ranks share are not modelled";
   if (o.profiles.size() == 1) m.note += "; one run does not tell latency from bandwidth, so other --micro-batches are rough";
   std::size_t const ranks = a.ranks;
   m.at = [p, ranks](std::size_t workers, std::uint32_t n) -> cost {
@@ -176,6 +181,15 @@ machine open(options const& o) {
     q.micro_batches = n;
     return q;
   };
+  return m;
+}
+
+}  // namespace
+
+machine open(options const& o) {
+  machine m = opened(o);
+  if (!o.link.empty()) m.one_link = o.link == "shared";
+  m.note += m.one_link ? "; one link for all that crosses the network" : "; keys, rows and the all-reduce do not disturb each other";
   return m;
 }
 

@@ -17,6 +17,7 @@ struct machine {
   std::vector<std::size_t> workers;  ///< where it was measured or described
   std::uint32_t micro_batches = 1;
   double hand_over = 0;
+  bool one_link = false;             ///< for all that crosses the network
   bool ranks_differ = false;         ///< then every worker is simulated, else one stands for all
   std::string note;                  ///< how other sizes follow
   /// Sizes outside what the profile was taken at.

@@ -71,6 +71,7 @@ bool parse(int argc, char** argv, options& o) {
   app.add_option("--report", o.report, "write the results as JSON");
   app.add_option("--timeline", o.timeline, "draw rank 0 in the last run of the list as SVG");
   app.add_option("--law", law, "nestpipe-industrial beyond its two sizes: power (y = a x^b) or line (y = a + b x) [power]");
+  app.add_option("--link", o.link, "shared: keys, rows, gradients and the all-reduce queue on one link; separate: each has its own [shared for measured runs, else separate]");
   app.add_option("--early-share", o.early_share, "share of a first micro-batch's rows that the batch before does not touch [0.5]");
   app.add_option("--skew", o.skew, "standard deviation of the logarithm of an op's time, drawn for each op and rank [0: all ranks alike]");
   app.add_option("--seed", o.seed, "of --skew [1]");
@@ -91,6 +92,7 @@ bool parse(int argc, char** argv, options& o) {
   for (std::size_t const w : o.workers) require(w > 0 && w <= 10'000'000, "--workers is from 1 to 10000000", std::to_string(w));
   require(law == "power" || law == "line", "--law: there is no '" + law + "'", {}, "choose power or line");
   if (law == "line") o.law = np::sim::industrial::law::line;
+  require(o.link.empty() || o.link == "shared" || o.link == "separate", "--link: there is no '" + o.link + "'", {}, "choose shared or separate");
   require(o.early_share >= 0 && o.early_share <= 1, "--early-share is from 0 to 1", std::to_string(o.early_share));
   require(o.skew >= 0 && o.skew <= 2, "--skew is from 0 to 2", std::to_string(o.skew));
   for (auto const& s : o.schedule_names) schedule_named(s);

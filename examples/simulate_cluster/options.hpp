@@ -22,6 +22,7 @@ struct options {
   std::uint32_t micro_batches = 0;       ///< 0: as the profile has it
   std::string report, timeline;
   nestpipe::sim::industrial::law law = nestpipe::sim::industrial::law::power;
+  std::string link;                      ///< shared, separate; empty: as the profile has it
   double early_share = 0.5;
   double skew = 0;
   std::uint64_t seed = 1;

@@ -26,6 +26,7 @@ result run(machine const& m, std::size_t workers, std::uint32_t micro_batches, s
   np::sim::plan plan = usual;
   plan.micro_batches = micro_batches;
   np::sim::virtual_lanes<cost> lanes{m.at(workers, micro_batches), m.ranks_differ ? workers : 1, m.hand_over};
+  lanes.share_link(m.one_link);
   result r;
   r.workers = workers;
   r.schedule = schedule;

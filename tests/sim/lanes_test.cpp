@@ -100,6 +100,31 @@ TEST_CASE("a collective ends on all ranks with the last; other ops each on their
   for (std::size_t r = 0; r < 3; ++r) CHECK(lanes.lane_end(exec::lane::exchange, r) == 4.0);
 }
 
+TEST_CASE("one link: collectives of all lanes one at a time, in the earliest gap that is long enough") {
+  lanes_type lanes{[](exec::op const& o, std::size_t) { return o.what == stage::route ? 2.0 : o.what == stage::reduce_dense ? 3.0 : o.what == stage::forward_backward ? 4.0 : 1.0; }};
+  for (bool const shared : {false, true}) {
+    lanes.share_link(shared);
+    lanes.start({});
+    auto const rows = issue(lanes, {stage::exchange_rows, 0});               // 0 to 1
+    auto const computed = issue(lanes, {stage::forward_backward, 0}, {rows});  // 1 to 5
+    issue(lanes, {stage::exchange_gradients, 0}, {computed});                // 5 to 6
+    CHECK(lanes.lane_end(exec::lane::exchange) == 6);
+    issue(lanes, {stage::route, 1});  // 1 to 3
+    CHECK(lanes.lane_end(exec::lane::route) == (shared ? 3 : 2));
+    issue(lanes, {stage::reduce_dense, 0}, {rows});  // 3 to 5 is too short
+    CHECK(lanes.lane_end(exec::lane::reduce) == (shared ? 9 : 4));
+    issue(lanes, {stage::route, 2});
+    CHECK(lanes.lane_end(exec::lane::route) == (shared ? 5 : 4));
+  }
+  // A step cannot be shorter than all that crosses the link.
+  np::sim::step_parts p{.lookup = 1, .exchange = 0.5, .compute = 0.6, .micro_batches = 4, .reduce = 0.2};
+  np::sim::virtual_lanes<np::sim::step_parts> one{p};
+  one.share_link(true);
+  double const step = np::sim::simulate(np::schedule::nested{}, one, {.micro_batches = 4}).step_seconds;
+  CHECK(step >= 0.5 + 0.2 + 0.15 - 1e-9);
+  CHECK(step < 1.0);
+}
+
 TEST_CASE("the slowest rank sets the step; taking turns at it costs more than being it all the time") {
   auto const step = [](auto slow) {
     any_cost const cost = [slow](exec::op const& o, std::size_t rank) {

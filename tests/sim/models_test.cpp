@@ -125,6 +125,9 @@ TEST_CASE("two sequential runs give latency and bandwidth, and with them other n
 
 TEST_CASE("the time between ops of a real machine is found and used") {
   sim::step_parts const p{.lookup = 0.3, .exchange = 0.12, .compute = 0.2};
+  auto slow_reduce = p;
+  slow_reduce.reduce = 0.1;  // longer than the last gradients
+  for (auto const& q : {p, slow_reduce}) CHECK(sim::fit(measured(q, 4, 1e-3)).hand_over == doctest::Approx(1e-3).epsilon(0.1));
   auto const f = sim::fit(measured(p, 4, 1e-3), measured(p, 8, 1e-3));
   CHECK(f.hand_over == doctest::Approx(1e-3));
   auto truth = p;
@@ -132,6 +135,21 @@ TEST_CASE("the time between ops of a real machine is found and used") {
   auto g = f;
   g.micro_batches = 16;
   CHECK(step(np::schedule::frozen_window{}, g, 1, g.hand_over) == doctest::Approx(step(np::schedule::frozen_window{}, truth, 1, 1e-3)));
+}
+
+TEST_CASE("one link: the profile of a run on it predicts other schedules on it") {
+  sim::step_parts p{.lookup = 0.3, .exchange = 0.24, .compute = 0.2, .micro_batches = 4, .reduce = 0.05};
+  auto const on_one_link = [](auto const& schedule, auto const& c) {
+    sim::virtual_lanes<std::remove_cvref_t<decltype(c)>> lanes{c};
+    lanes.share_link(true);
+    return sim::simulate(schedule, lanes, {.batches = 40, .warm_up = 20, .micro_batches = c.micro_batches});
+  };
+  auto const r = on_one_link(np::schedule::sequential{}, p);
+  sim::measured_run const run{r.per_step, 1, 4, r.step_seconds, true};
+  auto const f = sim::fit(run);
+  CHECK(f.hand_over == doctest::Approx(0).epsilon(1e-9));
+  CHECK(f.sum(stage::reduce_dense) == doctest::Approx(0.05));
+  CHECK(on_one_link(np::schedule::nested{}, f).step_seconds == doctest::Approx(on_one_link(np::schedule::nested{}, p).step_seconds));
 }
 
 TEST_CASE("fits refuse what says nothing") {

@@ -13,10 +13,11 @@ namespace nestpipe::sim {
 
 /// A run with schedule::sequential, one rank of it.
 struct measured_run {
-  trace::stage_times times;       ///< summed over `steps`
+  trace::stage_times times;       ///< summed over `steps`; of the exposed ones only reduce_dense is used
   std::uint64_t steps = 0;
   std::uint32_t micro_batches = 1;
   double step_seconds = 0;        ///< 0: unknown, then handing over is taken to cost nothing
+  bool one_link = false;          ///< see virtual_lanes::share_link: the reduction's own time is then what is left of it after the last gradients
 };
 
 /// Meets cost_model. An op of a stage takes `fixed + whole / micro-batches` seconds (once-per-batch stages: `whole`).
@@ -55,14 +56,21 @@ namespace detail {
 /// write_back; forward_backward and exchange_gradients of each micro-batch. reduce_dense is beside the last gradients.
 constexpr double hand_overs(std::uint32_t micro_batches) { return 2.0 * micro_batches + 7.0; }
 
-/// Seconds an op: what a step takes beyond its ops.
+/// Seconds an op: what a step takes beyond its ops. Of reduce_dense, only what the last gradients did not hide is in the step.
 inline double hand_over(measured_run const& r) {
   if (r.step_seconds <= 0) return 0;
-  double busy = 0;
+  auto const reduce = static_cast<std::size_t>(exec::stage::reduce_dense);
+  double busy = r.times.exposed[reduce];
   for (std::size_t s = 0; s < exec::stage_count; ++s) {
-    if (static_cast<exec::stage>(s) != exec::stage::reduce_dense) busy += r.times.total[s] / static_cast<double>(r.steps);
+    if (s != reduce) busy += r.times.total[s];
   }
-  return std::max(0.0, r.step_seconds - busy) / hand_overs(r.micro_batches);
+  return std::max(0.0, r.step_seconds - busy / static_cast<double>(r.steps)) / hand_overs(r.micro_batches);
+}
+
+/// Seconds of a step in a stage.
+inline double total(measured_run const& r, std::size_t stage) {
+  bool const queued = r.one_link && stage == static_cast<std::size_t>(exec::stage::reduce_dense);
+  return (queued ? r.times.exposed[stage] : r.times.total[stage]) / static_cast<double>(r.steps);
 }
 
 inline void check(measured_run const& r) {
@@ -77,7 +85,7 @@ inline profile fit(measured_run const& r) {
   detail::check(r);
   profile p;
   p.micro_batches = r.micro_batches;
-  for (std::size_t s = 0; s < exec::stage_count; ++s) p.whole[s] = r.times.total[s] / static_cast<double>(r.steps);
+  for (std::size_t s = 0; s < exec::stage_count; ++s) p.whole[s] = detail::total(r, s);
   p.hand_over = detail::hand_over(r);
   return p;
 }
@@ -94,8 +102,8 @@ inline profile fit(measured_run const& a, measured_run const& b) {
   double const na = a.micro_batches;
   double const nb = b.micro_batches;
   for (std::size_t s = 0; s < exec::stage_count; ++s) {
-    double const ta = a.times.total[s] / static_cast<double>(a.steps);
-    double const tb = b.times.total[s] / static_cast<double>(b.steps);
+    double const ta = detail::total(a, s);
+    double const tb = detail::total(b, s);
     if (per_micro_batch(static_cast<exec::stage>(s))) p.fixed[s] = std::clamp((tb - ta) / (nb - na), 0.0, std::min(ta / na, tb / nb));
     double const n = per_micro_batch(static_cast<exec::stage>(s)) ? 1.0 : 0.0;
     p.whole[s] = std::max(0.0, ((ta - n * na * p.fixed[s]) + (tb - n * nb * p.fixed[s])) / 2);

@@ -49,8 +49,13 @@ class virtual_lanes {
     start({});
   }
 
+  /// Collectives of all lanes share one link: one at a time, the earliest gap that is long enough to the one issued first.
+  /// Otherwise every lane has a network of its own.
+  void share_link(bool shared) { one_link_ = shared; }
+
   /// The clock starts at 0. The handler is not called.
   void start(exec::work) {
+    link_.clear();
     host_.assign(ranks_, 0.0);
     begin_.resize(ranks_);
     end_.resize(ranks_);
@@ -65,16 +70,22 @@ class virtual_lanes {
   exec::event issue(exec::op const& o, std::span<exec::event const> after) {
     exec::lane const where = exec::lane_of(o.what);
     lane_state& l = at(where);
+    double ready = 0;
     double last = 0;
+    double longest = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
       double begin = std::max(l.free[r], host_[r]);
       for (exec::event const e : after) {
         if (e.ticket != 0 && e.where != where) begin = std::max(begin, end_of(e, r) + hand_over_);
       }
       begin_[r] = begin;
-      end_[r] = begin + cost_(o, r);
+      double const seconds = cost_(o, r);
+      end_[r] = begin + seconds;
       last = std::max(last, end_[r]);
+      ready = std::max(ready, begin);
+      longest = std::max(longest, seconds);
     }
+    if (one_link_ && is_collective(o.what)) last = occupy_link(ready, longest);
     std::uint64_t const ticket = ++l.issued;
     for (std::size_t r = 0; r < ranks_; ++r) {
       if (is_collective(o.what)) end_[r] = last;
@@ -116,6 +127,18 @@ class virtual_lanes {
 
   lane_state& at(exec::lane l) { return lanes_[static_cast<std::size_t>(l)]; }
 
+  // Ends of all ranks of a collective that takes `seconds` and is ready at `ready`.
+  double occupy_link(double ready, double seconds) {
+    // Whatever is issued from now on begins after the host has come to it.
+    double const past = *std::min_element(host_.begin(), host_.end());
+    std::erase_if(link_, [&](auto const& use) { return use.second <= past; });
+    if (seconds <= 0) return ready;
+    auto at = link_.begin();
+    for (; at != link_.end() && at->first < ready + seconds; ++at) ready = std::max(ready, at->second);
+    link_.insert(at, {ready, ready + seconds});
+    return ready + seconds;
+  }
+
   double end_of(exec::event e, std::size_t rank) const {
     auto const& l = lanes_[static_cast<std::size_t>(e.where)];
     std::uint64_t const ticket = std::max(e.ticket, l.issued >= l.remembered ? l.issued - l.remembered + 1 : 1);
@@ -125,6 +148,8 @@ class virtual_lanes {
   Cost cost_;
   std::size_t ranks_;
   double hand_over_;
+  bool one_link_ = false;
+  std::vector<std::pair<double, double>> link_;  // when it is taken: begin and end, in order, apart
   std::vector<double> host_, begin_, end_;
   std::array<lane_state, exec::lane_count> lanes_;
   trace::recorder recorder_;

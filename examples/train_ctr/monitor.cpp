@@ -50,7 +50,7 @@ void monitor::block_signals(bool mpi) {
 }
 
 monitor::monitor(options const& o)
-    : terminal_{::isatty(STDOUT_FILENO) == 1},
+    : terminal_{!o.mpi && ::isatty(STDOUT_FILENO) == 1},  // launchers give every process a terminal of their own
       quiet_{o.quiet},
       mpi_{o.mpi},
       first_rank_{o.mpi ? launched().rank : 0},

@@ -337,6 +337,42 @@ TEST_CASE("how samples were numbered does not matter, only their rows: the order
   CHECK(same(a, b));
 }
 
+TEST_CASE("exchanges end where no exchange of two samples helps, from any start") {
+  np::embedding::cluster_incidence g;
+  np::embedding::cluster_swaps swaps;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    blocks const bs = zipf_blocks({{9, 8, 8, 3}, 1.05, false, false, seed});
+    g.build(layout(), bs, 0, 1);
+    std::vector<std::uint32_t> part(g.given.data(), g.given.data() + g.samples());
+    for (std::uint32_t i = 0; i < part.size(); ++i) std::swap(part[i], part[np::counter_random{seed, 1, 2}.below(i, part.size())]);
+    std::uint64_t const before = g.objective(part);
+    CHECK(swaps.run(g, part) > 0);
+    std::uint64_t const after = g.objective(part);
+    CHECK(after < before);
+    std::uint64_t least = after;
+    for (std::size_t a = 0; a < part.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        std::swap(part[a], part[b]);
+        least = std::min(least, g.objective(part));
+        std::swap(part[a], part[b]);
+      }
+    }
+    CHECK(least == after);
+    CHECK(swaps.run(g, part) == 0);
+  }
+}
+
+TEST_CASE("rows too wide for the scores leave the order as it came") {
+  np::embedding_layout const l{{{"a", (std::size_t{1} << 28) + 1}, {"b", 1}}, {{"f0", "a"}, {"f1", "b"}}};
+  auto const sample_with = [](std::uint64_t row, np::key_type key) { return sample{row, {1}, {2, 3}, {{key}, {key}}, {}}; };
+  blocks bs{block_of({sample_with(0, 5), sample_with(1, 6)}, 2), block_of({sample_with(2, 5), sample_with(3, 6)}, 2)};
+  blocks const given = bs;
+  cluster c;
+  auto const r = c.apply(l, bs, clustering::exact);
+  CHECK(r.after == r.before);
+  CHECK(same(bs, given));
+}
+
 TEST_CASE("nothing is allocated after warm-up") {
   cluster c;
   np::embedding_layout const l = layout();

@@ -1,8 +1,8 @@
 // What the schedules hide: threads of one process as ranks, with an emulated link and emulated lookup and compute (they sleep),
 // a sequential step split as published for 1,536 workers (lookup 49.6 %, exchange 20.8 %, compute 29.6 % of 200 ms).
 //
-//   bench.exposure [--quick] [--ranks 2,4] [--repeats N] [--json FILE] [--plot FILE.svg] [--timeline FILE.svg] [--no-sweep] [--only TEXT]
-//                  [--normal-priority]
+//   bench.exposure [--quick] [--ranks 2,4] [--repeats N] [--json FILE] [--plot FILE.svg] [--timeline FILE.svg] [--no-sweep | --no-table]
+//                  [--only TEXT] [--normal-priority]
 //
 // Stages sleep, so a few per cent of one core are used; but a thread that wakes up late behind other programs makes a step
 // longer. Where the system allows it the process therefore runs at real-time priority, and says so.
@@ -23,7 +23,7 @@ using namespace bench;
 using np::comm::threads;
 
 struct arguments {
-  bool quick = false, sweep = true, urgent = true;
+  bool quick = false, table = true, sweep = true, urgent = true;
   std::vector<std::size_t> ranks{2, 4};
   std::size_t repeats = 3;
   std::string json, plot, timeline, only;
@@ -39,6 +39,7 @@ arguments parse(int argc, char** argv) {
     };
     if (flag == "--quick") a.quick = true;
     else if (flag == "--no-sweep") a.sweep = false;
+    else if (flag == "--no-table") a.table = false;
     else if (flag == "--normal-priority") a.urgent = false;
     else if (flag == "--json") a.json = value();
     else if (flag == "--plot") a.plot = value();
@@ -73,10 +74,12 @@ class program {
 
   void run() {
     sched_param priority{};
-    priority.sched_priority = 1;  // threads made later inherit it
+    priority.sched_priority = 10;  // threads made later inherit it
     bool const raised = args_.urgent && pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) == 0;
     std::printf("emulated link, lookup and compute: stages sleep, real bytes and gradients move; %s priority\n", raised ? "real-time" : "normal");
-    for (std::size_t const ranks : args_.ranks) table(ranks);
+    for (std::size_t const ranks : args_.ranks) {
+      if (args_.table) table(ranks);
+    }
     if (args_.sweep) sweep(args_.ranks.front());
     if (!args_.json.empty()) write_json();
   }

@@ -1,10 +1,13 @@
 // Step times of the schedules on a real model: dlrm on zipf-distributed keys, real lookup and compute, with the bytes of every
 // exchange on a real link (under mpirun, one rank per process) or on an emulated one (threads of this process).
 //
-//   bench.real_link [--schedule NAME] [--ranks N] [--micro-batches N] [--samples N] [--dim N] [--steps N] [--repeats N]
-//                   [--link-latency SECONDS] [--link-bandwidth BYTES_PER_SECOND] [--read-latency SECONDS] [--report FILE.json]
+//   bench.real_link [--schedule NAME] [--ranks N] [--micro-batches N] [--samples N] [--dim N] [--width N] [--steps N] [--repeats N]
+//                   [--compute SECONDS] [--lookup SECONDS] [--link-latency SECONDS] [--link-bandwidth BYTES_PER_SECOND] [--read-latency SECONDS] [--report FILE.json]
 //
-// Without --schedule all of them run, and their digests must be equal. bench/netns_compare.sh runs it over rate-limited links.
+// --compute and --lookup make the stages of a step take so long at least (they sleep for the rest, as a host does while an
+// accelerator works): real bytes on a real link beside emulated work. Without --schedule all of them run, and their digests must be equal. bench/netns_compare.sh runs it over rate-limited links.
+
+#include "exposure/paced.hpp"
 
 #include <nestpipe/comm/emulated_link.hpp>
 #include <nestpipe/comm/threads.hpp>
@@ -37,9 +40,9 @@ using schedules = np::schedule::any_of<np::schedule::sequential, np::schedule::p
 
 struct arguments {
   std::string schedule, report;
-  std::size_t ranks = 2, micro_batches = 8, samples = 1024, dim = 32, repeats = 3;
+  std::size_t ranks = 2, micro_batches = 8, samples = 1024, dim = 16, width = 128, repeats = 3;
   std::uint64_t steps = 40;
-  double link_latency = 0, link_bandwidth = std::numeric_limits<double>::infinity(), read_latency = 0;
+  double link_latency = 0, link_bandwidth = std::numeric_limits<double>::infinity(), read_latency = 0, compute = 0, lookup = 0;
 };
 
 arguments parse(int argc, char** argv) {
@@ -55,10 +58,13 @@ arguments parse(int argc, char** argv) {
     else if (flag == "--micro-batches") a.micro_batches = count();
     else if (flag == "--samples") a.samples = count();
     else if (flag == "--dim") a.dim = count();
+    else if (flag == "--width") a.width = count();
     else if (flag == "--repeats") a.repeats = count();
     else if (flag == "--steps") a.steps = count();
     else if (flag == "--link-latency") a.link_latency = std::stod(value);
     else if (flag == "--link-bandwidth") a.link_bandwidth = std::stod(value);
+    else if (flag == "--compute") a.compute = std::stod(value);
+    else if (flag == "--lookup") a.lookup = std::stod(value);
     else if (flag == "--read-latency") a.read_latency = std::stod(value);
     else throw np::config_error{"unknown flag " + flag, {}, "see the head of bench/real_link.cpp"};
   }
@@ -76,7 +82,7 @@ template <class Comm>
 result train(Comm& inner, arguments const& a, schedules const& chosen) {
   using comm_type = np::comm::emulated_link<Comm>;
   using storage_type = np::storage::emulated_latency<np::storage::hashed<>>;
-  using trainer_type = np::trainer<np::model::dlrm<>, storage_type, comm_type, schedules, np::optimizer::rowwise_adagrad, np::optimizer::adam>;
+  using trainer_type = np::trainer<np::model::dlrm<>, storage_type, comm_type, schedules, np::optimizer::rowwise_adagrad, np::optimizer::adam, bench::paced<>>;
   comm_type comm{inner, {a.link_latency, a.link_bandwidth, {"exchange"}}};
   np::trainer_config config;
   config.batch_size = a.samples * comm.size();
@@ -86,11 +92,21 @@ result train(Comm& inner, arguments const& a, schedules const& chosen) {
   updates.reserve(static_cast<std::size_t>(a.steps));
   config.on_step = [&](np::progress const&) { updates.push_back(std::chrono::steady_clock::now()); };
   typename trainer_type::policies policies;
-  policies.model = np::model::dlrm<>{{{128, 64}, {128, 64}, 0.05f}};
+  policies.model = np::model::dlrm<>{{{a.width, a.width / 2}, {a.width, a.width / 2}, 0.05f}};
   policies.storage = storage_type{np::storage::hashed<>{}, {.read_latency = a.read_latency}};
   policies.schedule = chosen;
   trainer_type trainer{config, comm, policies};
   trainer.executor().recorder().keep(8192);
+  auto& pace = trainer.executor().times;
+  using np::exec::stage;
+  pace[stage::forward_backward] = a.compute * 2 / 3 / static_cast<double>(a.micro_batches);
+  pace[stage::weight_gradients] = a.compute / 3 / static_cast<double>(a.micro_batches);
+  // As in bench.exposure: read, stage, route, retrieve, write_back.
+  pace[stage::read] = a.lookup * 0.25;
+  pace[stage::stage] = a.lookup * 0.10;
+  pace[stage::route] = a.lookup * 0.15;
+  pace[stage::retrieve] = a.lookup * 0.30;
+  pace[stage::write_back] = a.lookup * 0.20;
   np::data::synthetic_options o;
   o.rows = config.batch_size * a.steps;
   trainer.fit(np::data::synthetic{o});
@@ -115,7 +131,8 @@ void compare(Comm& comm, arguments const& a, char const* transport) {
                                                           {"nested", np::schedule::nested{}}};
   bool const speaks = comm.rank() == 0;
   if (speaks)
-    std::printf("dlrm, %zu ranks (%s), %zu samples and %zu micro-batches a rank, dim %zu; %s\n", comm.size(), transport, a.samples, a.micro_batches, a.dim,
+    std::printf("dlrm, %zu ranks (%s), %zu samples and %zu micro-batches a rank, dim %zu, layers of %zu; emulated compute %.1f ms, lookup %.1f ms; %s\n", comm.size(), transport, a.samples, a.micro_batches, a.dim,
+                a.width, a.compute * 1e3, a.lookup * 1e3,
                 np::comm::link_options{a.link_latency, a.link_bandwidth, {"exchange"}}.label().c_str());
   double sequential = 0;
   std::string digest;

@@ -93,7 +93,7 @@ class virtual_lanes {
       l.ends[ticket % l.remembered * l.stride + (l.stride == 1 ? 0 : r)] = end_[r];
     }
     trace::interval i{o, {where, ticket}, begin_[0], end_[0], {}, std::min(after.size(), exec::max_dependencies)};
-    std::copy_n(after.begin(), i.dependencies, i.after.begin());
+    for (std::size_t k = 0; k < i.dependencies; ++k) i.after[k] = after[k];
     recorder_.add(i);
     return i.self;
   }

@@ -109,6 +109,9 @@ class engine {
     samples_ = samples;
   }
 
+  /// The window of a batch in flight; for tools and tests, from within an op of that batch.
+  embedding::window& window_of(std::uint64_t batch) { return window(slots_[batch % slots_.size()]); }
+
   std::uint64_t next_batch() const { return next_batch_; }
   batch_info const& info(std::uint64_t batch) const { return slots_[batch % slots_.size()].info; }
   engine_config const& config() const { return config_; }

@@ -83,7 +83,9 @@ class in_memory {
     };
     check(c.dense, c.schema.dense, "dense columns");
     if (!c.labels.empty()) check(c.labels, c.schema.labels, "labels");
-    check(c.ids.weights, c.ids.weights.empty() ? 0 : c.ids.weights.size() / std::max<std::size_t>(n, 1), "weights");
+    for (std::size_t p = 0; p < c.ids.weights.size(); ++p) {  // their number is checked with the ids
+      if (!std::isfinite(c.ids.weights[p])) throw data_error{"in-memory data: weights hold a number that is not finite", "value " + std::to_string(p)};
+    }
     return c;
   }
 

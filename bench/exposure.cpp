@@ -193,9 +193,7 @@ class program {
                 (e.rows.exposed + e.gradients.exposed) / mean * 100, digest.c_str());
     if (!args_.timeline.empty() && ranks == args_.ranks.front()) {
       std::ofstream out{args_.timeline};
-      np::trace::svg_options o;
-      o.first_batch = s.warm_up;
-      o.last_batch = s.warm_up + 3;
+      auto o = np::trace::during_steps(best.result.timeline, s.warm_up, s.warm_up + 2);
       o.title = "nested, " + std::to_string(ranks) + " ranks; emulated lookup and compute; " + np::comm::link_options{s.latency, rate, {"exchange"}}.label();
       np::trace::write_svg(out, best.result.timeline, o);
     }

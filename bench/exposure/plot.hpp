@@ -84,7 +84,7 @@ inline void write_plot(std::ostream& out, std::vector<chart> const& charts) {
       out << "\"/>\n";
       for (std::size_t k = 0; k < l.x.size() && !l.dashed; ++k)
         out << "<circle cx=\"" << px(l.x[k]) << "\" cy=\"" << py(l.y[k]) << "\" r=\"3\" fill=\"" << colour << "\"/>\n";
-      double const lx = x0 + left + 8 + static_cast<double>(i % 3) * 165;
+      double const lx = x0 + left + 8 + static_cast<double>(i % 3) * 150;
       double const ly = 48 + static_cast<double>(i / 3) * 13;
       out << "<line x1=\"" << lx << "\" x2=\"" << lx + 18 << "\" y1=\"" << ly - 4 << "\" y2=\"" << ly - 4 << "\" stroke=\"" << colour << "\" stroke-width=\"2\""
           << (l.dashed ? " stroke-dasharray=\"4 3\"" : "") << "/><text x=\"" << lx + 22 << "\" y=\"" << ly << "\">" << text(l.name) << "</text>\n";

@@ -135,6 +135,26 @@ TEST_CASE("an SVG timeline is well-formed, with a rectangle per chosen interval 
   CHECK(out.str().find("E3e") != std::string::npos);
   CHECK(out.str().find("FB3") != std::string::npos);
 
+  // A window of time cuts what reaches beyond it.
+  np::trace::svg_options window;
+  window.from = 0.012;
+  window.to = 0.0245;
+  std::ostringstream cut;
+  np::trace::write_svg(cut, ranks, window);
+  elements.clear();
+  CHECK(xml_fault(cut.str(), elements) == "");
+  CHECK(elements["title"] == 2 * (3 + 2));  // read, E, FB of batch 1; read, E of batch 2
+  CHECK(cut.str().find("12.50 ms;") != std::string::npos);
+
+  auto updated = ranks;
+  for (std::uint64_t b = 0; b < 5; ++b) {
+    double const end = static_cast<double>(b) * 0.01 + 0.0099;
+    updated[0].intervals.push_back({{stage::update_dense, b}, {exec::lane::compute, 100 + b}, end - 0.0001, end, {}, 0});
+  }
+  auto const during = np::trace::during_steps(updated, 2, 3);
+  CHECK(during.from == doctest::Approx(0.0199));
+  CHECK(during.to == doctest::Approx(0.0399));
+
   std::ostringstream none;
   np::trace::write_svg(none, {}, {});
   CHECK(xml_fault(none.str(), elements) == "");

@@ -4,6 +4,7 @@
 
 #include <nestpipe/trace/chrome.hpp>
 
+#include <limits>
 #include <string>
 
 namespace nestpipe::trace {
@@ -12,6 +13,8 @@ namespace nestpipe::trace {
 struct svg_options {
   std::uint64_t first_batch = 0;
   std::uint64_t last_batch = ~std::uint64_t{0};
+  double from = -std::numeric_limits<double>::infinity();  ///< seconds; what lies before is cut off
+  double to = std::numeric_limits<double>::infinity();
   double width = 1600;       ///< pixels
   double lane_height = 26;
   std::string title = "timeline";
@@ -43,11 +46,24 @@ inline std::string escaped(std::string_view text) {
 
 }  // namespace detail
 
-/// Draws the intervals of the chosen batches of every rank. O(intervals).
+/// The time in which steps `first` to `last` were made, on the first rank: with what was read, routed and retrieved for later
+/// batches meanwhile. All of the run when these steps are not there.
+inline svg_options during_steps(std::span<rank_intervals const> ranks, std::uint64_t first, std::uint64_t last) {
+  svg_options o;
+  if (ranks.empty()) return o;
+  for (auto const& i : ranks.front().intervals) {
+    if (i.what.what != exec::stage::update_dense) continue;
+    if (i.what.batch < first) o.from = std::max(o.from, i.end);
+    if (i.what.batch == last) o.to = i.end;
+  }
+  return o;
+}
+
+/// Draws the chosen intervals of every rank. O(intervals).
 inline void write_svg(std::ostream& out, std::span<rank_intervals const> ranks, svg_options const& options) {
   double from = 1e300;
   double to = -1e300;
-  auto const drawn = [&](interval const& i) { return i.what.batch >= options.first_batch && i.what.batch <= options.last_batch; };
+  auto const drawn = [&](interval const& i) { return i.what.batch >= options.first_batch && i.what.batch <= options.last_batch && i.end > options.from && i.begin < options.to; };
   for (auto const& r : ranks) {
     for (auto const& i : r.intervals) {
       if (!drawn(i)) continue;
@@ -56,6 +72,8 @@ inline void write_svg(std::ostream& out, std::span<rank_intervals const> ranks, 
     }
   }
   if (from > to) from = to = 0;
+  from = std::max(from, options.from);
+  to = std::min(to, options.to);
   double const left = 90;
   double const top = 46;
   double const scale = to > from ? (options.width - left - 20) / (to - from) : 0;
@@ -77,8 +95,9 @@ inline void write_svg(std::ostream& out, std::span<rank_intervals const> ranks, 
     }
     for (auto const& i : ranks[n].intervals) {
       if (!drawn(i)) continue;
-      double const x = left + (i.begin - from) * scale;
-      double const w = std::max((i.end - i.begin) * scale, 0.4);
+      double const begin = std::max(i.begin, from);
+      double const x = left + (begin - from) * scale;
+      double const w = std::max((std::min(i.end, to) - begin) * scale, 0.4);
       double const y = y0 + 16 + static_cast<double>(i.self.where) * options.lane_height;
       std::string label = detail::short_name(i.what.what);
       bool const per_micro_batch = i.what.what == exec::stage::exchange_rows || i.what.what == exec::stage::forward_backward ||

@@ -178,12 +178,13 @@ class cluster_incidence {
     key_sample.resize(at);
     for (std::size_t u = 0; u < uses_; ++u) {
       std::uint32_t const k = last_[used_key_[u]];
-      if (k == none) continue;
-      sample_key[sample_start[used_by_[u] + 1]++] = k;
-      key_sample[key_start[k]++] = used_by_[u];
+      if (k != none) key_sample[key_start[k]++] = used_by_[u];
     }
     for (std::uint32_t k = kept; k > 0; --k) key_start[k] = key_start[k - 1];  // they stand at the ends now
     key_start[0] = 0;
+    for (std::uint32_t k = 0; k < kept; ++k) {  // by key, so that the keys of a sample ascend
+      for (std::uint32_t const s : samples_of(k)) sample_key[sample_start[s + 1]++] = k;
+    }
   }
 
   key_index index_;

@@ -53,7 +53,11 @@ class cluster {
     part_.resize(incidence_.samples());
     if (!greedy_.run(incidence_, part_.span())) return result;
     if (how == clustering::exact) swaps_.run(incidence_, part_.span());
-    std::uint64_t const after = incidence_.objective(part_.span());
+    std::uint64_t after = incidence_.objective(part_.span());
+    if (after >= before && how == clustering::exact) {  // exchanges may still improve what was given
+      std::copy(incidence_.given.data(), incidence_.given.data() + part_.size(), part_.data());
+      if (swaps_.run(incidence_, part_.span()) != 0) after = incidence_.objective(part_.span());
+    }
     if (after >= before) return result;
     permute_.run(incidence_, part_.span(), blocks);
     result.after = after;

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
 
 namespace train_ctr {
 namespace {
@@ -150,6 +149,7 @@ void check(options& o) {
   }
   one_of("--executor", o.executor, {"threads", "inline"});
   one_of("--reduction", o.reduction, {"ordered", "native"});
+  one_of("--cluster", o.cluster, {"off", "fast", "exact"});
 
   bool const has_valid = synthetic || !o.valid.empty() || o.train_rows > 0 || (!o.split.empty() && o.split.find(":-:") == std::string::npos);
   bool const has_test = synthetic || !o.test.empty() || (!o.split.empty() && o.split.back() != '-');
@@ -255,6 +255,9 @@ parsed parse(int argc, char** argv) {
   app.add_option("--split-backward", o.split_backward, "on or off: gradients of embeddings are sent before those of weights are computed [on]")->group(g);
   app.add_option("--executor", o.executor, "threads (one per lane) or inline [threads]")->group(g);
   app.add_option("--reduction", o.reduction, "ordered (same bits for any number of ranks) or native [ordered]")->group(g);
+  app.add_option("--cluster", o.cluster, "off, fast or exact: samples that share ids go to one micro-batch [off]")->group(g);
+  app.add_option("--cluster-groups", o.cluster_groups, "samples move only within a group; ranks divide it, it divides all micro-batches [0: the ranks]")->group(g);
+  app.add_flag("--reuse-rows", o.reuse_rows, "a row goes to a rank once per batch and stays: fewer bytes, more memory")->group(g);
   app.add_option("--link-latency", o.link_latency, "emulated links between ranks: seconds a message [0: none]")->group(g);
   app.add_option("--link-bandwidth", o.link_bandwidth, "emulated links between ranks: bytes a second [0: no limit]")->group(g);
   app.add_option("--threads", threads, "of one rank [1]")->group(g);
@@ -268,11 +271,6 @@ parsed parse(int argc, char** argv) {
   app.add_option("--trace", o.trace, "write what every lane did as Chrome trace events (the last 2048 of each lane)")->group(g);
   app.add_option("--timeline", o.timeline, "draw a few batches as an SVG")->group(g);
   app.add_flag("--quiet", o.quiet, "no progress lines")->group(g);
-
-  // Accepted so that they can be refused by name.
-  std::map<std::string, std::vector<std::string>> coming;
-  for (char const* name : {"--cluster", "--cluster-groups"})
-    app.add_option(name, coming[name], "comes in a later version")->expected(0, 1)->group("");
 
   for (CLI::Option* option : app.get_options()) {  // CLI11 lets "-5" wrap around
     if (option->get_type_name() == "UINT") option->check([](std::string const& text) { return text.starts_with('-') ? "a count cannot be negative: " + text : std::string{}; }, "", "");
@@ -292,10 +290,6 @@ parsed parse(int argc, char** argv) {
     throw nestpipe::config_error{e.what(), {}, "train_ctr --help lists the flags"};
   }
 
-  for (auto const& [name, values] : coming) {
-    if (app.count(name) == 0 || (name == "--cluster" && values.size() == 1 && values[0] == "off")) continue;
-    later(name);
-  }
   if (threads != 1) {
     positive("--threads", threads);
     later("--threads above 1");
@@ -328,6 +322,10 @@ parsed parse(int argc, char** argv) {
             "make --total-micro-batches a multiple of the ranks");
     o.micro_batches = total_micro_batches / o.ranks;
   }
+  require(o.cluster_groups == 0 || (o.cluster_groups % o.ranks == 0 && o.ranks * o.micro_batches % o.cluster_groups == 0),
+          "--cluster-groups " + std::to_string(o.cluster_groups) + " must be a multiple of the " + std::to_string(o.ranks) + " ranks and divide the " +
+              std::to_string(o.ranks * o.micro_batches) + " micro-batches",
+          {}, "change it, or leave it out");
   return result;
 }
 

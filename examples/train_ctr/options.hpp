@@ -77,6 +77,9 @@ struct options {
   std::string early_rows, split_backward;  // on, off, or not given
   std::string executor = "threads";
   std::string reduction = "ordered";
+  std::string cluster = "off";
+  std::uint32_t cluster_groups = 0;  // 0: as many as ranks
+  bool reuse_rows = false;
   std::uint64_t ranks = 1;
   std::uint64_t micro_batches = 1;  // of one rank
   double link_latency = 0, link_bandwidth = 0;  // emulated; 0: none

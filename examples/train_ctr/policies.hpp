@@ -140,6 +140,9 @@ inline np::trainer_config make_config(options const& o) {
   c.steps = o.steps;
   c.seed = o.seed;
   c.shards = o.shards;
+  c.cluster = o.cluster == "exact" ? np::embedding::clustering::exact : o.cluster == "fast" ? np::embedding::clustering::fast : np::embedding::clustering::off;
+  c.cluster_groups = o.cluster_groups;
+  c.reuse_rows = o.reuse_rows;
   c.row_clip_norm = static_cast<float>(o.row_clip);
   c.dense_clip_norm = static_cast<float>(o.dense_clip);
   c.row_rate.rise.steps = o.warmup_steps;

@@ -86,6 +86,9 @@ json configuration(options const& o) {
           {"transport", o.mpi ? "mpi" : o.ranks == 1 ? "self" : "threads"},
           {"ranks", o.ranks},
           {"micro_batches", o.micro_batches},
+          {"cluster", o.cluster},
+          {"cluster_groups", o.cluster_groups},
+          {"reuse_rows", o.reuse_rows},
           {"link_latency", o.link_latency},
           {"link_bandwidth", o.link_bandwidth},
           {"threads", 1}};

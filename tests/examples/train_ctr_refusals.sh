@@ -84,8 +84,8 @@ refuse 2 'rafm comes in a later version' --data synthetic --model rafm
 refuse 2 'bounded_staleness comes in a later version' $small --schedule bounded_staleness
 refuse 2 'tiered comes in a later version' $small --storage tiered
 refuse 2 'rocksdb comes in a later version' $small --storage rocksdb
-refuse 2 '--cluster comes in a later version' $small --cluster fast
-refuse 2 '--cluster-groups comes in a later version' $small --cluster-groups 2
+refuse 2 "--cluster: there is no 'best'" $small --cluster best
+refuse 2 '--cluster-groups 3 must be a multiple of the 2 ranks' $small --ranks 2 --cluster-groups 3
 refuse 2 '--threads above 1 comes in a later version' $small --threads 2
 refuse 2 'per-rank comes in a later version' $small --files per-rank
 

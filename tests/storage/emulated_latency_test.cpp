@@ -16,8 +16,8 @@ static_assert(s::storage<slow_hashed> && s::audit<slow_hashed>());
 static_assert(s::storage<s::audited<slow_hashed>>);
 
 TEST_CASE("a slow store is a store") {
-  c::check_storage(slow_hashed{s::hashed<>{}, {1e-6, 1e12, 1e-6, 1e12}}, {});
-  c::check_storage(s::emulated_latency<s::dense>{s::dense{}, {}}, {.key_limit = 1 << 19});
+  c::check_storage(slow_hashed{s::hashed<>{}, {0, 1e12, 0, 1e12}}, {.growth_rows = 50000});
+  c::check_storage(s::emulated_latency<s::dense>{s::dense{}, {}}, {.key_limit = 1 << 19, .growth_rows = 50000});
 }
 
 TEST_CASE("reads and writes take their time a batch and a byte; what is not there costs nothing") {

@@ -22,6 +22,8 @@
 
 #include <support/hooked_lanes.hpp>
 
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -148,7 +150,8 @@ struct outcome {
 
 using tamper = std::function<void(trainer_type&, lanes&)>;
 
-outcome run(key_stream const& keys, schedules const& schedule, optimizers const& optimizer, std::size_t ranks, bool delays, bool reuse = false, tamper const& change = {}) {
+outcome run(key_stream const& keys, schedules const& schedule, optimizers const& optimizer, std::size_t ranks, bool delays, bool reuse = false, tamper const& change = {},
+            std::uint64_t seed = 0) {
   np::data::in_memory const data = dataset(keys);
   outcome result;
   np::comm::threads::run(ranks, [&](np::comm::threads& comm) {
@@ -159,7 +162,7 @@ outcome run(key_stream const& keys, schedules const& schedule, optimizers const&
     c.reuse_rows = reuse;
     trainer_type trainer{c, comm, {.schedule = schedule, .row_optimizer = optimizer}};
     trainer.attach(data.schema());
-    auto const sleep = np::test::random_delays(comm.rank() + 17, 24, std::chrono::microseconds{150});
+    auto const sleep = np::test::random_delays(np::mix64(seed, comm.rank()), 24, std::chrono::microseconds{150});
     if (delays) trainer.executor().around = [sleep](np::exec::op const& o, std::function<void()> const& go) { sleep(o), go(); };
     if (change) change(trainer, trainer.executor());
     trainer.fit(data);
@@ -211,6 +214,27 @@ TEST_CASE("200 steps of streams made to break it: bits of the plain loop, and no
       }
     }
   }
+}
+
+// Longer than the gate: NESTPIPE_TEST_MINUTES=30 repeats with other delays every time, and would show a hang.
+TEST_CASE("random delays for as long as asked") {
+  char const* const minutes = std::getenv("NESTPIPE_TEST_MINUTES");
+  if (minutes == nullptr) return;
+  auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(60 * std::atof(minutes));
+  std::vector<std::string> plain;
+  for (auto const& keys : streams) plain.push_back(run(keys, np::schedule::sequential{}, all_optimizers[2], 1, false).digest);
+  std::size_t runs = 0;
+  for (; std::chrono::steady_clock::now() < end; ++runs) {
+    std::size_t const k = runs % streams.size();
+    std::size_t const ranks = std::size_t{1} << (runs / streams.size() % 3 + 1);  // 2, 4, 8
+    auto const& [name, schedule] = overlapping[runs / 3 % overlapping.size()];
+    INFO(streams[k].name << ", " << name << ", " << ranks << " ranks, run " << runs);
+    outcome const got = run(streams[k], schedule, all_optimizers[2], ranks, true, runs % 2 == 0, {}, runs);
+    CHECK(got.digest == plain[k]);
+    CHECK(clean(got));
+  }
+  std::string const done = std::to_string(runs) + " runs of " + std::to_string(steps) + " steps";
+  MESSAGE(done);
 }
 
 TEST_CASE("without refresh, rows that consecutive batches share are stale, and it shows") {

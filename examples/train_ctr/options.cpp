@@ -253,6 +253,7 @@ parsed parse(int argc, char** argv) {
   app.add_option("--schedule", o.schedule, list_of(schedule_names()) + " [nested]")->group(g);
   app.add_option("--early-rows", o.early_rows, "on or off: rows that the last batch does not touch are sent before its update [on]")->group(g);
   app.add_option("--split-backward", o.split_backward, "on or off: gradients of embeddings are sent before those of weights are computed [on]")->group(g);
+  app.add_option("--tune-steps", o.tune_steps, "try each on and off of the schedule for N steps, keep the fastest [0: as given]")->group(g);
   app.add_option("--executor", o.executor, "threads (one per lane) or inline [threads]")->group(g);
   app.add_option("--reduction", o.reduction, "ordered (same bits for any number of ranks) or native [ordered]")->group(g);
   app.add_option("--cluster", o.cluster, "off, fast or exact: samples that share ids go to one micro-batch [off]")->group(g);

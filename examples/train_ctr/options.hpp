@@ -80,6 +80,7 @@ struct options {
   std::string cluster = "off";
   std::uint32_t cluster_groups = 0;  // 0: as many as ranks
   bool reuse_rows = false;
+  std::uint64_t tune_steps = 0;      // per variant of the schedule; 0: as given
   std::uint64_t ranks = 1;
   std::uint64_t micro_batches = 1;  // of one rank
   double link_latency = 0, link_bandwidth = 0;  // emulated; 0: none

@@ -143,6 +143,7 @@ inline np::trainer_config make_config(options const& o) {
   c.cluster = o.cluster == "exact" ? np::embedding::clustering::exact : o.cluster == "fast" ? np::embedding::clustering::fast : np::embedding::clustering::off;
   c.cluster_groups = o.cluster_groups;
   c.reuse_rows = o.reuse_rows;
+  c.tune_steps = o.tune_steps;
   c.row_clip_norm = static_cast<float>(o.row_clip);
   c.dense_clip_norm = static_cast<float>(o.dense_clip);
   c.row_rate.rise.steps = o.warmup_steps;

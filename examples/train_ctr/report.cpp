@@ -89,6 +89,7 @@ json configuration(options const& o) {
           {"cluster", o.cluster},
           {"cluster_groups", o.cluster_groups},
           {"reuse_rows", o.reuse_rows},
+          {"tune_steps", o.tune_steps},
           {"link_latency", o.link_latency},
           {"link_bandwidth", o.link_bandwidth},
           {"threads", 1}};

@@ -5,6 +5,7 @@
 #include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/engine/engine.hpp>
 #include <nestpipe/engine/pipeline.hpp>
+#include <nestpipe/engine/schedule_tuner.hpp>
 #include <nestpipe/exec/thread_lanes.hpp>
 #include <nestpipe/metric/collector.hpp>
 #include <nestpipe/reduction/ordered.hpp>
@@ -63,7 +64,7 @@ class trainer {
   using engine_type = engine::engine<Model, Storage, Comm, RowOptimizer, DenseOptimizer, Reduction>;
 
   explicit trainer(trainer_config config, Comm comm, policies p = {})
-      : config_{std::move(config)}, comm_{std::move(comm)}, policies_{std::move(p)} {
+      : config_{std::move(config)}, comm_{std::move(comm)}, policies_{std::move(p)}, tuner_{policies_.schedule} {
     config_.row_rate.check();
     config_.dense_rate.check();
     require(config_.dim > 0, "embedding dim must be at least 1", {}, "set dim");
@@ -172,6 +173,8 @@ class trainer {
       return times;
     }
   }
+  /// The variant of the schedule that is in use: as given, or as measured (trainer_config::tune_steps).
+  Schedule const& schedule_in_use() const { return tuner_.active(); }
   /// For settings of the executor; before the first fit.
   Executor& executor() { return executor_; }
   data::data_position position() const { return position_; }
@@ -226,10 +229,15 @@ class trainer {
       bool ended = false;
       while (!ended && !finished() && !result.stopped) {
         std::uint64_t const first = engine_->next_batch();
-        engine_->boundary_at(config_.steps);
+        bool const trying = tuner_.next(policies_.schedule, config_.tune_steps);
+        engine_->use_early_rows(schedule::early_rows(tuner_.active()));
+        std::uint64_t const before = engine_->step();
+        engine_->boundary_at(trying && (config_.steps == 0 || before + config_.tune_steps < config_.steps) ? before + config_.tune_steps : config_.steps);
+        trace::stage_times const start = stage_times();
         if constexpr (has_recorder) executor_.recorder().pause();
         engine::pipeline p{*engine_, executor_, batches_read_};
-        policies_.schedule.run(p);
+        tuner_.active().run(p);
+        if (trying) tuner_.tried(start, stage_times(), engine_->step() - before, engine_->control(), {"tune", engine_->step()});
         auto const& info = engine_->info(engine_->next_batch() - 1);
         ended = info.end;
         result.stopped = info.stop;
@@ -323,6 +331,7 @@ class trainer {
   schema columns_;
   std::optional<engine_type> engine_;
   Executor executor_;
+  engine::schedule_tuner<Schedule> tuner_;
   bool started_ = false;
   std::uint64_t batches_read_ = 0;
   std::uint64_t epoch_ = 0;

@@ -40,6 +40,8 @@ struct trainer_config {
   std::uint32_t cluster_groups = 0;
   bool per_rank_files = false;      ///< each rank reads its own dataset: then the result depends on the number of ranks
 
+  std::uint64_t tune_steps = 0;     ///< try each variant of the schedule for so many steps, then keep the fastest; 0: off. Same bits
+
   optimizer::rate_schedule row_rate{};
   optimizer::rate_schedule dense_rate{};
   float row_clip_norm = 0.0f;       ///< 0: off

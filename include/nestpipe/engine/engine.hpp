@@ -97,6 +97,11 @@ class engine {
   }
   /// The step after which the next boundary must be (as seen by every rank alike); 0: none but the end of the epoch.
   void boundary_at(std::uint64_t step) { boundary_step_ = step; }
+  /// Whether the first exchange of a batch comes in two portions from now on; the same on every rank.
+  void use_early_rows(bool on) {
+    require(!on || config_.windows == 2, "early rows need two windows", "schedule", "use dual_buffer");
+    config_.early_rows = on;
+  }
   void rate_factors(optimizer::rate_schedule rows, optimizer::rate_schedule dense) {
     row_rate_ = rows;
     dense_rate_ = dense;

@@ -46,6 +46,16 @@ class any_of {
     return std::visit([](auto const& s) -> std::uint32_t { return s.windows(); }, held_);
   }
 
+  std::vector<any_of> variants() const {
+    return std::visit(
+        [](auto const& s) {
+          std::vector<any_of> list;
+          for (auto const& v : schedule::variants(s)) list.emplace_back(v);
+          return list;
+        },
+        held_);
+  }
+
   bool early_rows() const {
     return std::visit([](auto const& s) -> bool { return schedule::early_rows(s); }, held_);
   }

@@ -29,6 +29,23 @@ struct dual_buffer {
   constexpr std::uint32_t windows() const { return 2; }
   constexpr bool early_rows() const { return early; }
 
+  /// Every combination of what can be switched on and off.
+  std::vector<dual_buffer> variants() const {
+    std::vector<dual_buffer> list;
+    for (bool const sends_early : {true, false}) {
+      for (bool const shared : {true, false}) {
+        for (auto const& inside : schedule::variants(inner)) {
+          dual_buffer v = *this;
+          v.inner = inside;
+          v.early = sends_early;
+          v.shared_first = shared;
+          list.push_back(v);
+        }
+      }
+    }
+    return list;
+  }
+
   template <class Pipeline>
   void run(Pipeline& p) const {
     using exec::portion;

@@ -18,6 +18,8 @@ struct frozen_window {
 
   constexpr std::uint32_t windows() const { return 1; }
 
+  std::vector<frozen_window> variants() const { return {{true}, {false}}; }
+
   template <class Pipeline>
   void run(Pipeline& p) const {
     one_batch_at_a_time(*this, p);

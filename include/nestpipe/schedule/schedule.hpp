@@ -8,6 +8,7 @@
 /// | `typename S::consistency` | `schedule::exact`: every row is read as the last batch left it |
 /// | `s.windows()` | windows per owner that it needs (1 or 2) |
 /// | `s.early_rows()` (optional, false) | whether it issues the first row exchange of a batch in two portions |
+/// | `s.variants()` (optional) | std::vector<S>: settings of it worth trying; the trainer can measure them and keep the fastest |
 /// | `s.run(pipeline)` | issues batches from `pipeline.first_batch()` until the agreed batch_info says boundary; returns when all is drained |
 ///
 /// | a pipeline P offers | meaning |
@@ -28,6 +29,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <vector>
 
 namespace nestpipe::schedule {
 
@@ -66,6 +68,16 @@ concept schedule = has_consistency<S> && has_windows<S> && has_run<S> && std::co
 /// For code that is only right when nothing is stale.
 template <class S>
 concept exact_schedule = schedule<S> && std::same_as<typename S::consistency, exact>;
+
+/// Settings of a schedule worth trying, itself among them; one where there is nothing to choose.
+template <class S>
+std::vector<S> variants(S const& s) {
+  if constexpr (requires { s.variants(); }) {
+    return s.variants();
+  } else {
+    return {s};
+  }
+}
 
 /// Whether the schedule sends rows early.
 template <class S>

@@ -11,6 +11,8 @@ jobs="${JOBS:-$(nproc)}"
 root="${NESTPIPE_BUILD_ROOT:-build}"
 export CMAKE_BUILD_PARALLEL_LEVEL="$jobs"
 export CLICOLOR_FORCE=0
+# ccache finds a file again when the tree has moved to another folder.
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=true
 
 # Why each package is needed stands beside the find_package call that looks for it.
 packages_train=(g++ cmake ninja-build ccache libdnnl-dev libeigen3-dev nlohmann-json3-dev libcli11-dev zlib1g-dev)

@@ -94,6 +94,7 @@ class trainer {
     c.windows = policies_.schedule.windows();
     c.early_rows = schedule::early_rows(policies_.schedule);
     c.reuse_rows = config_.reuse_rows;
+    c.dense_buckets = config_.dense_buckets;
     c.per_rank_files = config_.per_rank_files;
     c.cluster = config_.cluster;
     c.cluster_groups = config_.cluster_groups;

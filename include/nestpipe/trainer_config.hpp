@@ -34,6 +34,7 @@ struct trainer_config {
   std::uint32_t shards = 1024;      ///< key ranges that move between ranks as a whole; fixed for the life of a model
   std::uint32_t batches_in_flight = 6;
   bool reuse_rows = false;          ///< each row goes to a rank once per batch and stays there: fewer bytes, more memory
+  bool dense_buckets = true;        ///< large dense networks are reduced in parts while backward goes on. With the default reduction the bits are the same
   embedding::clustering cluster = embedding::clustering::off;  ///< samples that share keys go to the same micro-batch: fewer rows travel
   /// Samples stay among micro-batches of the whole batch with equal number modulo this, so results depend on it. A multiple of
   /// the number of ranks that divides ranks * micro_batches; 0: the number of ranks.

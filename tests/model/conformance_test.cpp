@@ -62,6 +62,26 @@ TEST_CASE_TEMPLATE("models conform", W, with<float, math::automatic>, with<doubl
   }
 }
 
+TEST_CASE_TEMPLATE("models with several buckets of parameters conform", W, with<float, math::automatic>, with<double, math::plain>) {
+  using S = typename W::scalar;
+  using B = typename W::math;
+  auto const buckets = [](auto const& prototype, shape const& s) {
+    check_model(prototype, s);
+    return model::weight_buckets(test::fixture<std::decay_t<decltype(prototype)>>{s, prototype}.model);
+  };
+  shape s;
+  s.samples = 9;
+  // Weights of 300 x 300 make a bucket; smaller layers join those that follow in backward, the first layers the last bucket.
+  CHECK(buckets(model::dlrm<S, B>{{.bottom = {300, 300}, .top = {1000, 66, 4}}}, s) == 2);
+  CHECK(buckets(model::dlrm<S, B>{{.bottom = {300, 300, 300, 300}, .top = {300, 300}}}, s) == 4);
+  CHECK(buckets(model::deepfm<S, B>{{.hidden = {300, 300, 300}}}, s) == 2);
+  CHECK(buckets(model::deepfm<S, B>{{.hidden = {9}}}, s) == 1);
+  CHECK(buckets(model::dcn<S, B>{{.cross_layers = 2, .hidden = {300, 300, 300}}}, s) == 2);
+  s.features = 55;
+  CHECK(buckets(model::dcn<S, B>{{.cross_layers = 3, .hidden = {300}}}, s) == 4);
+  CHECK(buckets(model::any_of<model::logistic<S, B>, model::deepfm<S, B>>{model::deepfm<S, B>{{.hidden = {300, 300}}}}, s) == 2);
+}
+
 TEST_CASE("a model chosen at run time is a model, and computes what the chosen one does") {
   using any = model::any_of<model::logistic<>, model::fm<>, model::dlrm<>>;
   check_model(any{model::logistic<>{}}, {});

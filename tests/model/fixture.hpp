@@ -177,6 +177,22 @@ class fixture {
   // One pass with outputs poisoned beforehand, so what is not overwritten shows.
   result run(typename M::workspace& ws, scalar scale) const {
     result r;
+    pass(ws, scale, r, [&](auto const& late, scalar const* gone) { model.backward_weights(parameters.data(), late, ws, gone, r.d_parameters.data()); });
+    return r;
+  }
+
+  // As run, but the gradients of one bucket of parameters only; NaN is left elsewhere.
+  array<scalar> run_bucket(typename M::workspace& ws, scalar scale, std::size_t bucket) const {
+    result r;
+    pass(ws, scale, r, [&](auto const& late, scalar const* gone) {
+      model::backward_weights_bucket(model, bucket, parameters.data(), late, ws, gone, r.d_parameters.data());
+    });
+    return r.d_parameters;
+  }
+
+  // Everything but the gradients of the weights, which are left to `weights`.
+  template <class Weights>
+  void pass(typename M::workspace& ws, scalar scale, result& r, Weights last) const {
     scalar const poison = std::numeric_limits<scalar>::quiet_NaN();
     r.logits.assign(given.samples * model.outputs(), poison);
     r.d_logits.assign(r.logits.size(), poison);
@@ -191,8 +207,7 @@ class fixture {
     // Everything but the workspace is gone when the weights' turn comes.
     array<scalar> const gone_dense(dense.size(), poison), gone_pooled(pooled.size(), poison), gone_logits(r.logits.size(), poison);
     model::model_batch<scalar> late{given.samples, gone_dense.data(), gone_pooled.data(), {}, nullptr};
-    model.backward_weights(parameters.data(), late, ws, gone_logits.data(), r.d_parameters.data());
-    return r;
+    last(late, gone_logits.data());
   }
 
   // Gradients of the tables: what the library does with d_pooled and d_sequences.

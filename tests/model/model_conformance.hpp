@@ -53,6 +53,29 @@ void check_model(M const& prototype, shape const& given) {
   CHECK(all_finite(r.d_parameters));
   for (auto const& d : r.d_sequences) CHECK(all_finite(d));
 
+  // Buckets partition the parameters, none of several is empty, and each writes its range and nothing else, with the same bits.
+  std::size_t const buckets = model::weight_buckets(f.model);
+  REQUIRE(buckets >= 1);
+  array<scalar> joined_buckets(r.d_parameters.size());
+  std::vector<int> written(r.d_parameters.size(), 0);
+  for (std::size_t b = 0; b < buckets; ++b) {
+    model::parameter_range const range = model::bucket_range(f.model, b);
+    REQUIRE(range.first <= range.last);
+    REQUIRE(range.last <= written.size());
+    CHECK((range.size() > 0 || buckets == 1));
+    array<scalar> const part = f.run_bucket(ws, scalar{0.5}, b);
+    std::size_t outside = 0;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      bool const inside = i >= range.first && i < range.last;
+      if (!inside) outside += std::isnan(part[i]) ? 0 : 1;
+      if (inside) joined_buckets[i] = part[i];
+      if (inside) ++written[i];
+    }
+    CHECK(outside == 0);
+  }
+  CHECK(std::all_of(written.begin(), written.end(), [](int n) { return n == 1; }));
+  CHECK(joined_buckets == r.d_parameters);
+
   // Same bits with a used workspace, a fresh one, after a smaller and after an empty batch.
   CHECK(f.run(ws, scalar{0.5}) == r);
   typename M::workspace fresh;

@@ -80,7 +80,7 @@ struct without_fence {
     std::vector<std::uint64_t> unwritten;
     for (;; ++t) {
       auto const done = np::schedule::plain_micro_batches{}.micro_batches(p, t, ready, np::exec::portion::all);
-      np::exec::event const dense = np::schedule::reduce_dense(p, t, done.weights);
+      np::exec::event const dense = np::schedule::finish_reduction(p, t, done.weights);
       np::exec::event next_rows{};
       auto next = info;
       if (!info.boundary) {

@@ -18,7 +18,7 @@ enum class stage : std::uint8_t {
   refresh,             ///< rows that the window just updated also holds are copied from it
   exchange_rows,       ///< owners send rows to the ranks that need them (part: local micro-batch)
   forward_backward,    ///< pool, forward, loss, backward to the embeddings, per-key gradients (part)
-  weight_gradients,    ///< the weight half of backward (part)
+  weight_gradients,    ///< the weight half of backward (part; all dense parameters, or one bucket of them)
   exchange_gradients,  ///< per-key gradients return to their owners, who fold them in (part)
   reduce_dense,        ///< dense gradients over micro-batches and ranks (part: bucket)
   update_rows,         ///< one optimizer update per row
@@ -68,6 +68,9 @@ struct op {
   std::uint64_t batch = 0;
   std::uint32_t part = 0;
   portion rows = portion::all;
+  /// Of the dense parameters: bucket `bucket` of `buckets` (weight_gradients, reduce_dense). 0 of 1: all of them.
+  std::uint32_t bucket = 0;
+  std::uint32_t buckets = 1;
 };
 
 /// Completion of an op: lanes complete in order, so a place in a lane's order says it all. Ticket 0 is complete already.

@@ -20,6 +20,7 @@ struct engine_config {
   std::uint32_t windows = 1;         ///< 2: consecutive batches overlap
   bool early_rows = false;           ///< the first exchange of a batch comes in two portions (needs two windows)
   bool reuse_rows = false;           ///< a rank receives each row once per batch and keeps it: fewer bytes, a larger landing buffer
+  bool dense_buckets = true;         ///< dense gradients are reduced in parts, each as soon as backward has it, where the model has parts
   bool per_rank_files = false;
   embedding::clustering cluster = embedding::clustering::off;  ///< moves samples among micro-batches so that they share keys
   /// Samples stay among global micro-batches with equal number modulo this. The ranks divide it, it divides the micro-batches

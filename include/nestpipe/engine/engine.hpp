@@ -16,6 +16,7 @@
 #include <nestpipe/exec/stage.hpp>
 #include <nestpipe/reduction/reduction.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -51,6 +52,7 @@ class engine {
     // One float more than there are parameters: the loss travels with the gradient, in the same fixed order.
     reduction_.open({dense_.size() + 1, config_.micro_batches, comm_.rank(), comm_.size()});
     if constexpr (rows_type::stamped) ledger_.open(config_.layout.tables().size(), config_.slots);
+    buckets_ = buckets(model_, dense_.size(), config_.dense_buckets);
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
     windows_.resize(config_.windows);
@@ -129,6 +131,8 @@ class engine {
   double batch_loss() const { return batch_loss_; }
   std::array<double, exec::stage_count> const& stage_seconds() const { return stage_seconds_; }
   Model const& model() const { return model_; }
+  /// Parts of the dense reduction, in the order in which backward has them. The loss is the element behind the parameters.
+  std::span<model::parameter_range const> buckets() const { return buckets_; }
   auto& rows() { return rows_; }
   auto const& rows() const { return rows_; }
   auto& dense() { return dense_; }
@@ -218,6 +222,25 @@ class engine {
             "set cluster_groups to such a number, or to 0 for one group a rank");
     return c;
   }
+  // Ranges of the reduction: the model's, or all at once. The one that ends with the last parameter carries the loss too.
+  static std::vector<model::parameter_range> buckets(Model const& m, std::size_t parameters, bool several) {
+    std::size_t const count = model::weight_buckets(m);
+    if (!several || count == 1) return {{0, parameters + 1}};
+    std::vector<model::parameter_range> list;
+    for (std::size_t b = 0; b < count; ++b) list.push_back(model::bucket_range(m, b));
+    auto ascending = list;
+    std::sort(ascending.begin(), ascending.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
+    std::size_t at = 0;
+    for (auto const& r : ascending) {
+      require(r.first == at && r.last > r.first, "the model's buckets do not partition its parameters", "parameter " + std::to_string(at),
+              "let bucket_range give every parameter to one bucket, and leave none empty");
+      at = r.last;
+    }
+    require(at == parameters, "the model's buckets do not partition its parameters", "they end at " + std::to_string(at) + " of " + std::to_string(parameters),
+            "let bucket_range give every parameter to one bucket");
+    for (auto& r : list) r.last += r.last == parameters ? 1 : 0;
+    return list;
+  }
   static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
     return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
             static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows};
@@ -240,11 +263,11 @@ class engine {
         exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing(slot, o.part), at);
         break;
       case stage::forward_backward: forward_backward(slot, o.part); break;
-      case stage::weight_gradients: weight_gradients(slot, o.part); break;
+      case stage::weight_gradients: weight_gradients(slot, o); break;
       case stage::exchange_gradients:
         exchanger_.gradients(router_.shape(), slot, o.part, key_gradients_[turn(slot, o.part)], window(slot), at);
         break;
-      case stage::reduce_dense: reduction_.reduce(reduce_channel_, 0, dense_.size() + 1, at); break;
+      case stage::reduce_dense: reduction_.reduce(reduce_channel_, buckets_[o.part].first, buckets_[o.part].last, at); break;
       case stage::update_rows:
         rows_.update(window(slot), o.rows == exec::portion::late ? &slot.after->shared : nullptr, o.rows, {config_.row_clip_norm},
                      slot.info.step, row_rate_.factor(slot.info.step));
@@ -357,12 +380,18 @@ class engine {
     micro.backward_inputs(model_, values, config_.layout, block, route, landing(slot, j).data(), key_gradients_[side].data());
   }
 
-  void weight_gradients(batch_slot const& slot, std::size_t j) {
-    std::size_t const side = turn(slot, j);
+  void weight_gradients(batch_slot const& slot, exec::op const& o) {
+    std::size_t const j = o.part, side = turn(slot, j);
     std::span<float> const leaf = reduction_.leaf(j);
-    micro_[side].backward_weights(model_, dense_.values().data(), leaf.data());
-    leaf[dense_.size()] = micro_loss_[side];
-    reduction_.add(j, 0, dense_.size() + 1);
+    model::parameter_range range{0, leaf.size()};
+    if (o.buckets == 1) {
+      micro_[side].backward_weights(model_, dense_.values().data(), leaf.data());
+    } else {
+      range = buckets_[o.bucket];
+      micro_[side].backward_weights_bucket(model_, o.bucket, dense_.values().data(), leaf.data());
+    }
+    if (range.last == leaf.size()) leaf[dense_.size()] = micro_loss_[side];
+    reduction_.add(j, range.first, range.last);
   }
 
   void update_dense(batch_slot const& slot) {
@@ -444,6 +473,7 @@ class engine {
   std::array<exec::buffer<float>, 2> landing_;
   std::array<exec::buffer<float>, 2> key_gradients_;
   std::array<float, 2> micro_loss_{};
+  std::vector<model::parameter_range> buckets_;
   exec::buffer<float> gradient_;
 
   // Counted in route, on the route lane.

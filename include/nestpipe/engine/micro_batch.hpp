@@ -52,6 +52,10 @@ class micro_batch {
     model.backward_weights(parameters, batch_, workspace_, d_logits_.data(), gradients);
   }
 
+  void backward_weights_bucket(Model const& model, std::size_t bucket, float const* parameters, float* gradients) {
+    model::backward_weights_bucket(model, bucket, parameters, batch_, workspace_, d_logits_.data(), gradients);
+  }
+
   std::span<float const> logits() const { return logits_.span(); }
 
  private:

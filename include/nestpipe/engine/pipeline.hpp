@@ -35,7 +35,7 @@ class pipeline {
   std::uint64_t first_batch() const { return engine_.next_batch(); }
   std::uint32_t micro_batches() const { return static_cast<std::uint32_t>(engine_.config().micro_batches); }
   std::uint64_t slots() const { return engine_.config().slots; }
-  std::uint32_t buckets() const { return 1; }
+  std::uint32_t buckets() const { return static_cast<std::uint32_t>(engine_.buckets().size()); }
   void drain() { executor_.drain(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <nestpipe/math/layers.hpp>
 #include <nestpipe/math/scratch.hpp>
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -79,12 +80,16 @@ class mlp {
   }
 
   /// After backward_inputs. @param x the input of forward  @param gradients flat, overwritten
-  void backward_weights(std::size_t n, Scalar const* x, std::size_t ldx, workspace const& ws, Scalar* gradients) const {
+  /// @param first,last  only layers whose parameters begin in [first, last) of the stack's flat ones
+  void backward_weights(std::size_t n, Scalar const* x, std::size_t ldx, workspace const& ws, Scalar* gradients, std::size_t first = 0,
+                        std::size_t last = std::numeric_limits<std::size_t>::max()) const {
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       dense_layer const& layer = layers_[l];
-      Scalar const* const delta = ws.deltas[l].data();
-      dense_backward_weights<Math>(n, layer.in, layer.out, x, ldx, delta, layer.out, gradients + layer.offset);
-      sum_rows(n, layer.out, delta, layer.out, gradients + layer.bias_offset());
+      if (layer.offset >= first && layer.offset < last) {
+        Scalar const* const delta = ws.deltas[l].data();
+        dense_backward_weights<Math>(n, layer.in, layer.out, x, ldx, delta, layer.out, gradients + layer.offset);
+        sum_rows(n, layer.out, delta, layer.out, gradients + layer.bias_offset());
+      }
       x = ws.outputs[l].data();
       ldx = layer.out;
     }

@@ -60,6 +60,15 @@ class any_of {
   void backward_weights(scalar const* p, model_batch<scalar> const& batch, workspace& ws, scalar const* d_logits, scalar* gradients) const {
     with_workspace(ws, [&](auto const& m, auto& w) { m.backward_weights(p, batch, w, d_logits, gradients); });
   }
+  std::size_t weight_buckets() const {
+    return visit([](auto const& m) -> std::size_t { return model::weight_buckets(m); });
+  }
+  parameter_range bucket_range(std::size_t b) const {
+    return visit([&](auto const& m) -> parameter_range { return model::bucket_range(m, b); });
+  }
+  void backward_weights_bucket(std::size_t b, scalar const* p, model_batch<scalar> const& batch, workspace& ws, scalar const* d_logits, scalar* gradients) const {
+    with_workspace(ws, [&](auto const& m, auto& w) { model::backward_weights_bucket(m, b, p, batch, w, d_logits, gradients); });
+  }
 
  private:
   /// Calls f(model, its workspace); a workspace last used with another alternative starts afresh.

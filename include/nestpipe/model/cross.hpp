@@ -7,6 +7,7 @@
 #include <nestpipe/math/scratch.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace nestpipe::model {
@@ -83,8 +84,11 @@ class cross_network {
   }
 
   /// After backward_inputs. Overwrites the gradients.
-  void backward_weights(std::size_t n, Scalar const* x, workspace const& ws, Scalar* gradients) const {
+  /// @param first,last  only layers whose parameters begin in [first, last) of the flat ones
+  void backward_weights(std::size_t n, Scalar const* x, workspace const& ws, Scalar* gradients, std::size_t first = 0,
+                        std::size_t last = std::numeric_limits<std::size_t>::max()) const {
     for (std::size_t l = 0; l < layers_; ++l, gradients += layer_size()) {
+      if (l * layer_size() < first || l * layer_size() >= last) continue;
       layer_state const& s = ws.layers[l];
       Scalar const* const input = l == 0 ? x : s.x.data();
       if (rank_ > 0) {

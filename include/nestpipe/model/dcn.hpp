@@ -42,6 +42,7 @@ class dcn : public network<Scalar> {
     cross_at_ = 0;
     for (std::size_t l = 0; l < options_.cross_layers; ++l) {
       std::string const name = "cross." + std::to_string(l);
+      this->begin_layer();
       if (options_.rank > 0) {
         this->add_weights(name + ".v", width, options_.rank);
         this->add_weights(name + ".u", options_.rank, width);
@@ -54,6 +55,7 @@ class dcn : public network<Scalar> {
     widths.push_back(this->outputs());
     deep_ = stack{width, widths, math::activation::relu, math::activation::identity};
     deep_at_ = this->add("deep", deep_);
+    this->cut_buckets();
   }
 
   void forward(Scalar const* p, model_batch<Scalar> const& batch, workspace& ws, Scalar* logits) const {
@@ -78,13 +80,22 @@ class dcn : public network<Scalar> {
   }
 
   void backward_weights(Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
-    std::size_t const n = batch.samples;
-    Scalar const* const input = ws.input.data();
-    cross_.backward_weights(n, input, ws.cross, gradients + cross_at_);
-    deep_.backward_weights(n, cross_.layers() > 0 ? ws.cross.layers[cross_.layers()].x.data() : input, deep_.inputs(), ws.deep, gradients + deep_at_);
+    weights(this->everything, batch.samples, ws, gradients);
+  }
+  void backward_weights_bucket(std::size_t b, Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
+    weights(this->bucket_range(b), batch.samples, ws, gradients);
   }
 
  private:
+  /// Gradients of the layers that begin in `r`.
+  void weights(parameter_range r, std::size_t n, workspace const& ws, Scalar* gradients) const {
+    Scalar const* const input = ws.input.data();
+    Scalar const* const crossed = cross_.layers() > 0 ? ws.cross.layers[cross_.layers()].x.data() : input;
+    parameter_range const cross = this->from(r, cross_at_), deep = this->from(r, deep_at_);
+    deep_.backward_weights(n, crossed, deep_.inputs(), ws.deep, gradients + deep_at_, deep.first, deep.last);
+    cross_.backward_weights(n, input, ws.cross, gradients + cross_at_, cross.first, cross.last);
+  }
+
   dcn_options options_;
   crosses cross_;
   stack deep_;

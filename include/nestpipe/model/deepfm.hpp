@@ -47,6 +47,7 @@ class deepfm : public network<Scalar> {
     widths.push_back(this->outputs());
     deep_ = stack{pairs_.features() * pairs_.factors() + this->dense(), widths, math::activation::relu, math::activation::identity};
     deep_at_ = this->add("deep", deep_);
+    this->cut_buckets();
   }
 
   void forward(Scalar const* p, model_batch<Scalar> const& batch, workspace& ws, Scalar* logits) const {
@@ -82,11 +83,20 @@ class deepfm : public network<Scalar> {
   }
 
   void backward_weights(Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
-    linear_.backward_weights(batch.samples, ws.linear, gradients);
-    deep_.backward_weights(batch.samples, ws.input.data(), deep_.inputs(), ws.deep, gradients + deep_at_);
+    weights(this->everything, batch.samples, ws, gradients);
+  }
+  void backward_weights_bucket(std::size_t b, Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
+    weights(this->bucket_range(b), batch.samples, ws, gradients);
   }
 
  private:
+  /// Gradients of the layers that begin in `r`.
+  void weights(parameter_range r, std::size_t n, workspace const& ws, Scalar* gradients) const {
+    parameter_range const deep = this->from(r, deep_at_);
+    deep_.backward_weights(n, ws.input.data(), deep_.inputs(), ws.deep, gradients + deep_at_, deep.first, deep.last);
+    if (r.first == 0) linear_.backward_weights(n, ws.linear, gradients);
+  }
+
   deepfm_options options_;
   factorization<Scalar> pairs_;
   linear_part<Scalar, Math> linear_;

@@ -60,6 +60,7 @@ class dlrm : public network<Scalar> {
     widths.push_back(this->outputs());
     top_ = stack{direct_ + pairs_.pairs(), widths, math::activation::relu, math::activation::identity};
     top_at_ = this->add("top", top_);
+    this->cut_buckets();
   }
 
   void forward(Scalar const* p, model_batch<Scalar> const& batch, workspace& ws, Scalar* logits) const {
@@ -103,12 +104,20 @@ class dlrm : public network<Scalar> {
   }
 
   void backward_weights(Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
-    std::size_t const n = batch.samples;
-    top_.backward_weights(n, ws.input.data(), top_.inputs(), ws.top, gradients + top_at_);
-    if (has_bottom_) bottom_.backward_weights(n, ws.dense.data(), this->dense(), ws.bottom, gradients + bottom_at_);
+    weights(this->everything, batch.samples, ws, gradients);
+  }
+  void backward_weights_bucket(std::size_t b, Scalar const*, model_batch<Scalar> const& batch, workspace& ws, Scalar const*, Scalar* gradients) const {
+    weights(this->bucket_range(b), batch.samples, ws, gradients);
   }
 
  private:
+  /// Gradients of the layers that begin in `r`.
+  void weights(parameter_range r, std::size_t n, workspace const& ws, Scalar* gradients) const {
+    parameter_range const top = this->from(r, top_at_), bottom = this->from(r, bottom_at_);
+    top_.backward_weights(n, ws.input.data(), top_.inputs(), ws.top, gradients + top_at_, top.first, top.last);
+    if (has_bottom_) bottom_.backward_weights(n, ws.dense.data(), this->dense(), ws.bottom, gradients + bottom_at_, bottom.first, bottom.last);
+  }
+
   /// Vectors of sample i: z first (if there is one), then the features in order.
   void gather(model_batch<Scalar> const& batch, Scalar const* z, std::size_t i, Scalar* vectors) const {
     if (has_bottom_) vectors = std::copy_n(z + i * dim_, dim_, vectors);

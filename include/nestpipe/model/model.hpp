@@ -16,6 +16,9 @@
 /// | `m.backward_inputs(p, batch, ws, d_logits, d)` | gradients of the embeddings: overwrites all of `d` |
 /// | `m.backward_weights(p, batch, ws, d_logits, gradients)` | overwrites all parameter gradients (flat); reads ws only, may run after the gradients of the embeddings are gone |
 /// | `m.score(logit)` | what evaluation and predict report: a probability, or the value itself |
+/// | `m.weight_buckets()` (optional with the next two, 1) | parts B >= 1 of the flat parameters whose gradients can be computed, and reduced, one by one |
+/// | `m.bucket_range(b)` | `parameter_range` of bucket b; together they partition the parameters, in the order in which backward can finish them (last layers first) |
+/// | `m.backward_weights_bucket(b, p, batch, ws, d_logits, gradients)` | writes exactly that range of the flat gradients, the bits that backward_weights writes there; the buckets of a workspace may come in any order |
 ///
 /// All members but attach are const and may run concurrently with distinct workspaces. `samples` may be 0.
 /// No statistic may cross samples of different micro-batches, and the result of a sample block must depend on that block only.
@@ -72,6 +75,14 @@ struct embedding_request {
   enum pooling pooling = pooling::sum;
 };
 
+/// Elements [first, last) of the flat parameters.
+struct parameter_range {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::size_t size() const { return last - first; }
+  bool operator==(parameter_range const&) const = default;
+};
+
 enum class task : std::uint8_t { binary, regression };
 
 /// Everything `attach` may look at.
@@ -116,6 +127,14 @@ concept has_backward_weights = has_types<M> && requires(M const& m, typename M::
                                                         typename M::workspace& ws, typename M::scalar* g) {
   m.backward_weights(p, b, ws, p, g);
 };
+/// Whether the gradients of the weights come in parts too. Not required of a model.
+template <class M>
+concept has_weight_buckets = has_types<M> && requires(M const& m, std::size_t b, typename M::scalar const* p, model_batch<typename M::scalar> const& batch,
+                                                      typename M::workspace& ws, typename M::scalar* g) {
+  { m.weight_buckets() } -> std::convertible_to<std::size_t>;
+  { m.bucket_range(b) } -> std::convertible_to<parameter_range>;
+  m.backward_weights_bucket(b, p, batch, ws, p, g);
+};
 template <class M>
 concept model = has_types<M> && has_request<M> && has_attach<M> && has_parameters<M> && has_forward<M> && has_loss<M> &&
                 has_backward_inputs<M> && has_backward_weights<M> && std::copy_constructible<M>;
@@ -133,6 +152,39 @@ consteval bool audit() {
     static_assert(has_backward_weights<M>, "model policy [8/8]: provide backward_weights(parameters, batch, workspace, d_logits, gradients) const, apart from the inputs");
   }
   return true;
+}
+
+/// Parts in which the gradients of the weights come; 1 for a model that has none.
+template <class M>
+std::size_t weight_buckets(M const& m) {
+  if constexpr (has_weight_buckets<M>) {
+    return m.weight_buckets();
+  } else {
+    return 1;
+  }
+}
+
+/// Range of bucket b, b < weight_buckets(m).
+template <class M>
+parameter_range bucket_range(M const& m, std::size_t b) {
+  if constexpr (has_weight_buckets<M>) {
+    return m.bucket_range(b);
+  } else {
+    parameter_range all;
+    for (parameter const& p : m.parameters()) all.last += p.size();
+    return all;
+  }
+}
+
+/// Writes bucket b of the flat gradients, b < weight_buckets(m).
+template <class M>
+void backward_weights_bucket(M const& m, std::size_t b, typename M::scalar const* p, model_batch<typename M::scalar> const& batch, typename M::workspace& ws,
+                             typename M::scalar const* d_logits, typename M::scalar* gradients) {
+  if constexpr (has_weight_buckets<M>) {
+    m.backward_weights_bucket(b, p, batch, ws, d_logits, gradients);
+  } else {
+    m.backward_weights(p, batch, ws, d_logits, gradients);
+  }
 }
 
 }  // namespace nestpipe::model

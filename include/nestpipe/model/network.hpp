@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class network {
     return task_ == task::binary ? math::binary_cross_entropy(count, logits, batch.labels, scale, d_logits)
                                  : math::squared_error(count, logits, batch.labels, scale, d_logits);
   }
+  /// Of a model that calls cut_buckets in attach and has backward_weights_bucket.
+  std::size_t weight_buckets() const { return edges_.size() - 1; }
+  parameter_range bucket_range(std::size_t b) const { return {edges_[b + 1], edges_[b]}; }
+
   Scalar score(Scalar logit) const { return task_ == task::binary ? math::sigmoid(logit) : logit; }
 
  protected:
@@ -36,6 +41,7 @@ class network {
   void begin(model_spec const& spec) {
     require(spec.schema.labels > 0, "the model needs at least one label", {}, "name a label column");
     parameters_.clear();
+    layers_.clear();
     size_ = 0;
     outputs_ = spec.schema.labels;
     task_ = spec.task;
@@ -62,11 +68,31 @@ class network {
   std::size_t add(std::string const& name, math::mlp<Scalar, Math> const& stack) {
     std::size_t const offset = size_;
     for (std::size_t l = 0; l < stack.layers().size(); ++l) {
+      begin_layer();
       add_weights(name + "." + std::to_string(l) + ".weight", stack.layers()[l].in, stack.layers()[l].out);
       add(name + "." + std::to_string(l) + ".bias", 1, stack.layers()[l].out);
     }
     return offset;
   }
+
+  /// A bucket may begin with the parameter added next.
+  void begin_layer() { layers_.push_back(size_); }
+
+  /// Call last in attach: groups layers, from the last one, until a bucket has `bucket_floats`; what is left in front belongs
+  /// to the last bucket. Parts much smaller cost a round of messages each and bring no overlap.
+  void cut_buckets() {
+    edges_.assign(1, size_);
+    for (std::size_t l = layers_.size(); l-- > 0;) {
+      if (edges_.back() - layers_[l] >= bucket_floats) edges_.push_back(layers_[l]);
+    }
+    if (edges_.size() == 1) edges_.push_back(0);
+    edges_.back() = 0;
+  }
+  static constexpr std::size_t bucket_floats = 65'536;
+  static constexpr parameter_range everything{0, std::numeric_limits<std::size_t>::max()};
+
+  /// The part of `r` at or behind flat parameter `at`, counted from there.
+  static parameter_range from(parameter_range r, std::size_t at) { return {r.first > at ? r.first - at : 0, r.last > at ? r.last - at : 0}; }
 
   static std::string place(embedding_layout const& layout, std::size_t f) {
     return "feature " + layout.features()[f].name + ", table " + layout.features()[f].table;
@@ -94,6 +120,8 @@ class network {
 
  private:
   std::vector<parameter> parameters_;
+  std::vector<std::size_t> layers_;         // where layers begin, ascending
+  std::vector<std::size_t> edges_{0, 0};    // of buckets, descending
   std::size_t size_ = 0;
   std::size_t outputs_ = 1;
   std::size_t dense_ = 0;

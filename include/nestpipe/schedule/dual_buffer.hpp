@@ -87,7 +87,7 @@ struct dual_buffer {
           // Behind the last gradients of t on the exchange lane, beside its last weight gradients on the compute lane.
           if (early) p.issue({stage::exchange_rows, t + 1, 0, portion::early}, next_rows, done.landing);
         }
-        exec::event const dense = reduce_dense(p, t, done.weights);
+        exec::event const dense = finish_reduction(p, t, done.weights);
         exec::event updated{};
         ready = {};
         if (retrieved && shared_first) {

@@ -37,20 +37,20 @@ struct frozen_window {
       // Backward of m - 2 is the landing buffer's last reader.
       rows[m % 2] = p.issue({stage::exchange_rows, t, m, m == 0 ? first_rows : exec::portion::all}, rows_ready, computed[m % 2]);
     };
-    auto const weigh = [&](std::uint32_t m) { weights = p.issue({stage::weight_gradients, t, m}, computed[m % 2]); };
+    auto const add_weights = [&](std::uint32_t m) { weights = weigh(p, t, m, computed[m % 2]); };
     exchange(0);
     if (n > 1) exchange(1);
     for (std::uint32_t m = 0; m < n; ++m) {
       computed[m % 2] = p.issue({stage::forward_backward, t, m}, rows[m % 2], sent[m % 2]);
       if (!split_backward) {
-        weigh(m);
+        add_weights(m);
       } else if (m > 0) {
-        weigh(m - 1);
+        add_weights(m - 1);
       }
       sent[m % 2] = p.issue({stage::exchange_gradients, t, m}, split_backward ? computed[m % 2] : weights);
       if (m + 2 < n) exchange(m + 2);
     }
-    if (split_backward) weigh(n - 1);
+    if (split_backward) add_weights(n - 1);
     return {sent[(n - 1) % 2], weights, computed[n % 2]};  // the next batch lands first where n - 2 did
   }
 };

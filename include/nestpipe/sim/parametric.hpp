@@ -68,9 +68,9 @@ struct parametric {
       case stage::exchange_rows: return network.all_to_all(micro_keys() * row_bytes * portion_share(o.rows, 1 - overlap), workers);
       case stage::exchange_gradients: return network.all_to_all(micro_keys() * row_bytes, workers);
       case stage::forward_backward: return part * (forward + input_backward);
-      case stage::weight_gradients: return part * weight_backward;
+      case stage::weight_gradients: return part * weight_backward / o.buckets;
       case stage::update_rows: return keys * portion_share(o.rows, 1 - overlap) / updated_rows;
-      case stage::reduce_dense: return network.all_reduce(dense_bytes, workers);
+      case stage::reduce_dense: return network.all_reduce(dense_bytes / o.buckets, workers);
       case stage::update_dense: break;
     }
     return 0;

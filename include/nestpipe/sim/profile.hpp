@@ -36,6 +36,7 @@ struct profile {
     if (o.what == exec::stage::exchange_rows || o.what == exec::stage::exchange_gradients) seconds *= portion_share(o.rows, early_share);
     if (o.what == exec::stage::update_rows) seconds *= portion_share(o.rows, 1 - shared_update);
     if (per_micro_batch(o.what)) seconds /= static_cast<double>(micro_batches);
+    seconds /= o.buckets;
     return (seconds + fixed[s]) * uneven.factor(o, rank);
   }
 

@@ -50,9 +50,9 @@ struct step_parts {
       case stage::exchange_rows: return exchange / 2 / n * portion_share(o.rows, early_share);
       case stage::exchange_gradients: return exchange / 2 / n;
       case stage::forward_backward: return (compute - update) * 2 / 3 / n;
-      case stage::weight_gradients: return (compute - update) / 3 / n;
+      case stage::weight_gradients: return (compute - update) / 3 / n / o.buckets;
       case stage::update_rows: return update * portion_share(o.rows, 1 - shared_update);
-      case stage::reduce_dense: return reduce;
+      case stage::reduce_dense: return reduce / o.buckets;
       case stage::update_dense: break;
     }
     return 0;

@@ -29,9 +29,28 @@ inline void check_writable(std::string const& path, char const* what) {
   if (::access(folder.c_str(), W_OK) != 0) throw nestpipe::error{std::string{"cannot write "} + what + ": " + std::strerror(errno), path, "choose another place"};
 }
 
+/// The same for a directory that a checkpoint will become. @throws nestpipe::config_error, nestpipe::error
+inline void check_checkpoint_place(std::string const& directory) {
+  if (directory.empty()) return;
+  namespace fs = std::filesystem;
+  std::error_code none;
+  fs::path const real = fs::weakly_canonical(fs::absolute(directory), none);
+  nestpipe::require(!fs::exists(real, none) || fs::exists(real / "manifest.json", none) || (fs::is_directory(real, none) && fs::is_empty(real, none)),
+                    "something that is no checkpoint is in the way", directory, "name another directory");
+  fs::path above = real;
+  while (above.has_relative_path() && (above == real || !fs::exists(above, none))) above = above.parent_path();
+  if (!fs::is_directory(above, none) || ::access(above.c_str(), W_OK) != 0)
+    throw nestpipe::error{"cannot write a checkpoint here", directory, "choose another place"};
+}
+
 /// Written beside, flushed to the disk, renamed. @throws nestpipe::error; then nothing is left
 inline void write_whole(std::string const& path, std::string_view text) {
-  std::string const beside = path + ".tmp-" + std::to_string(::getpid());
+  // A link is followed; a device or pipe is written to as it is, never replaced.
+  std::error_code none;
+  std::filesystem::path const real = std::filesystem::weakly_canonical(path, none);
+  std::string const target = none ? path : real.string();
+  bool const in_place = std::filesystem::exists(target, none) && !std::filesystem::is_regular_file(target, none);
+  std::string const beside = in_place ? target : target + ".tmp-" + std::to_string(::getpid());
   int const file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   int failure = file < 0 ? errno : 0;
   while (failure == 0 && !text.empty()) {
@@ -42,9 +61,9 @@ inline void write_whole(std::string const& path, std::string_view text) {
   }
   if (failure == 0 && ::fsync(file) != 0 && errno != EINVAL) failure = errno;
   if (file >= 0 && ::close(file) != 0 && failure == 0) failure = errno;
-  if (failure == 0 && std::rename(beside.c_str(), path.c_str()) != 0) failure = errno;
+  if (failure == 0 && !in_place && std::rename(beside.c_str(), target.c_str()) != 0) failure = errno;
   if (failure == 0) return;
-  ::unlink(beside.c_str());
+  if (!in_place) ::unlink(beside.c_str());
   throw nestpipe::error{std::string{"cannot write: "} + std::strerror(failure), path, "choose another place"};
 }
 

@@ -1,5 +1,6 @@
 #include "inputs.hpp"
 
+#include <nestpipe/core/digest.hpp>
 #include <nestpipe/data/column_statistics.hpp>
 #include <nestpipe/data/criteo_tsv.hpp>
 #include <nestpipe/data/csv.hpp>
@@ -117,12 +118,30 @@ inputs open_raw(options const& o) {
     valid = data::row_filter::after_rows(o.train_rows);
     has_valid = true;
   }
-  inputs in{open_lines(o, o.data, train, true, known), {}, {}, {}};
+  inputs in{open_lines(o, o.data, train, true, known), {}, {}};
   if (has_valid) in.valid = open_lines(o, o.data, valid, false, known);
   else if (!o.valid.empty()) in.valid = open_lines(o, o.valid, {}, false, known);
   if (has_test) in.test = open_lines(o, o.data, test, false, known);
   else if (!o.test.empty()) in.test = open_lines(o, o.test, {}, false, known);
   return in;
+}
+
+// Fitted values as a short text: equal values, equal text.
+std::string fingerprint(data::column_statistics const& s) {
+  nestpipe::digest d;
+  for (std::size_t i = 0; i < s.columns.size(); ++i) {
+    auto const& c = s.columns[i];
+    d.add(std::bit_cast<std::uint64_t>(c.mean), nestpipe::mix64(std::bit_cast<std::uint64_t>(c.deviation), i), c.boundaries);
+    d.add(i, c.buckets * 4 + (c.keep ? 2 : 0) + (s.standardize ? 1 : 0), {});
+  }
+  return d.text();
+}
+std::string fingerprint(data::vocabulary const& v, std::size_t features) {
+  nestpipe::digest d;
+  for (std::size_t f = 0; f < features; ++f) {
+    for (nestpipe::key_type const key : v.keys(f)) d.add(f, key, {});
+  }
+  return d.text();
 }
 
 template <class Wrap>
@@ -136,15 +155,19 @@ void wrap_all(inputs& in, Wrap wrap) {
 
 inputs open_inputs(options const& o) {
   inputs in = open_raw(o);
+  in.transform = o.raw_dense ? "dense as they are" : "dense by signed log1p";
+  in.order = "shuffle " + std::to_string(o.shuffle_window) + ", split " + (o.split.empty() ? "none" : o.split) + ", first " + std::to_string(o.train_rows);
   if (o.standardize || !o.buckets.empty()) {
     std::vector<data::bucket_request> requests;
     for (auto const& [column, k] : o.buckets)
       requests.push_back({column, k, std::count(o.bucket_only.begin(), o.bucket_only.end(), column) == 0});
     auto const statistics = data::column_statistics::fit(in.train, o.standardize, requests);
+    in.transform += ", statistics " + fingerprint(statistics);
     wrap_all(in, [&](data::any_dataset d) -> data::any_dataset { return data::with_statistics<data::any_dataset>{std::move(d), statistics}; });
   }
   if (o.min_count > 0) {
     auto const words = std::make_shared<data::vocabulary const>(data::vocabulary::fit(in.train, o.min_count));
+    in.transform += ", vocabulary " + fingerprint(*words, in.train.schema().features.size());
     wrap_all(in, [&](data::any_dataset d) -> data::any_dataset { return data::with_vocabulary<data::any_dataset>{std::move(d), words}; });
   }
   return in;

@@ -157,11 +157,15 @@ void monitor::run() {
   sigset_t const set = signals(mpi_);
   timespec const wait{0, 50'000'000};
   double asked = 0;
+  double first_signal = 0;
   while (!ending_) {
     int const got = ::sigtimedwait(&set, nullptr, &wait);
     if (got > 0) {
-      if (stopping_) give_up("it came twice");
+      // A launcher may signal this process and its group at once: only a later one is a second thought.
+      if (stopping_ && seconds() - first_signal > 1) give_up("it came twice");
+      if (stopping_) continue;
       stopping_ = true;
+      first_signal = seconds();
       asked = seconds();
       std::lock_guard lock{mutex_};
       for (auto const& [id, view] : ranks_) view.request_stop();

@@ -134,6 +134,8 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   std::size_t const ranks = comm.size();
   bool const first = rank == 0;
   nestpipe::trainer_config config = make_config(o);
+  config.data_transform = in.transform;
+  config.data_order = in.order;
   if (first) config.on_step = [&watch](nestpipe::progress const& p) { watch.step(p); };
   std::optional<trainer> t;
   t.emplace(config, comm, make_policies(o));
@@ -287,12 +289,37 @@ int finish(options const& o, report const& r, monitor& watch) {
 
 }  // namespace
 
+namespace {
+
+// No output may be an input or another output. @throws config_error
+void check_apart(options const& o) {
+  std::vector<std::pair<std::string, std::filesystem::path>> seen;
+  auto const add = [&](std::string const& flag, std::string const& path, bool output) {
+    if (path.empty() || path == "-" || path == "synthetic") return;
+    std::error_code none;
+    std::filesystem::path const real = std::filesystem::weakly_canonical(path, none);
+    if (!std::filesystem::is_regular_file(real, none) && std::filesystem::exists(real, none) && !std::filesystem::is_directory(real, none)) return;
+    for (auto const& [other, there] : seen) np::require(!output || there != real, flag + " and " + other + " name one file", path, "name another");
+    seen.emplace_back(flag, real);
+  };
+  for (auto const& p : o.data) add("--data", p, false);
+  for (auto const& p : o.valid) add("--valid", p, false);
+  for (auto const& p : o.test) add("--test", p, false);
+  for (auto const& [flag, path] : {std::pair{"--report", &o.report}, std::pair{"--predict", &o.predict}, std::pair{"--trace", &o.trace},
+                                   std::pair{"--timeline", &o.timeline}, std::pair{"--save", &o.save}, std::pair{"--save-best", &o.save_best}})
+    add(flag, *path, true);
+}
+
+}  // namespace
+
 int train(int argc, char** argv, options const& o) {
   monitor watch{o};
   check_writable(o.report, "the report");
   check_writable(o.predict, "the scores");
   check_writable(o.trace, "the trace");
   check_writable(o.timeline, "the timeline");
+  check_apart(o);
+  for (std::string const* directory : {&o.save, &o.save_best}) check_checkpoint_place(*directory);
   inputs const in = open_inputs(o);
   if (o.mpi) {
 #if defined(NESTPIPE_WITH_MPI)

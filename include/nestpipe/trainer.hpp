@@ -95,6 +95,8 @@ class trainer {
     c.early_rows = schedule::early_rows(policies_.schedule);
     c.reuse_rows = config_.reuse_rows;
     c.dense_buckets = config_.dense_buckets;
+    c.data_transform = config_.data_transform;
+    c.data_order = config_.data_order;
     c.per_rank_files = config_.per_rank_files;
     c.cluster = config_.cluster;
     c.cluster_groups = config_.cluster_groups;

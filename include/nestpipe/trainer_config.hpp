@@ -39,6 +39,11 @@ struct trainer_config {
   /// Samples stay among micro-batches of the whole batch with equal number modulo this, so results depend on it. A multiple of
   /// the number of ranks that divides ranks * micro_batches; 0: the number of ranks.
   std::uint32_t cluster_groups = 0;
+  /// How the program makes inputs from data (fitted statistics, vocabularies), as text that tells two ways apart: a checkpoint
+  /// keeps it, and load refuses another. Empty where the data are used as they are.
+  std::string data_transform{};
+  /// Which rows come in which order (shuffle, split), likewise; load refuses another in the middle of an epoch.
+  std::string data_order{};
   bool per_rank_files = false;      ///< each rank reads its own dataset: then the result depends on the number of ranks
 
   std::uint64_t tune_steps = 0;     ///< try each variant of the schedule for so many steps, then keep the fastest; 0: off. Same bits

@@ -27,6 +27,8 @@ manifest describe(Engine& engine, data::data_position position) {
   m.world_size = engine.comm().size();
   m.micro_batches = c.micro_batches * m.world_size;
   m.per_rank_files = c.per_rank_files;
+  m.data_transform = c.data_transform;
+  m.data_order = c.data_order;
   m.task = c.task;
   m.position = position;
   m.columns = c.schema;
@@ -101,6 +103,7 @@ inline std::vector<std::string> differences(manifest const& saved, manifest cons
   d.compare("shards", saved.shards, now.shards);
   d.compare("dense columns", saved.columns.dense, now.columns.dense);
   d.compare("labels", saved.columns.labels, now.columns.labels);
+  d.compare("how inputs are made from the data", saved.data_transform, now.data_transform);
   d.match("table", saved.tables, now.tables, [](auto const& t) { return t.spec.name; }, [&](std::string const& what, auto const& a, auto const& b) {
     d.compare(what + ", dim", a.spec.dim, b.spec.dim);
     d.compare(what + ", optimizer state (floats)", a.state_floats, b.state_floats);
@@ -124,6 +127,8 @@ inline std::vector<std::string> differences(manifest const& saved, manifest cons
 /// Why reading cannot go on at the saved position with `now`'s batches and ranks; empty if it can.
 inline std::string position_problem(manifest const& saved, manifest const& now) {
   if (saved.position.row == 0) return {};
+  if (saved.data_order != now.data_order)
+    return "it was saved in the middle of an epoch whose rows came as \"" + saved.data_order + "\", these come as \"" + now.data_order + "\"";
   if (saved.per_rank_files != now.per_rank_files)
     return std::string{"it was saved in the middle of an epoch "} + (saved.per_rank_files ? "with" : "without") + " files per rank";
   if (saved.per_rank_files && saved.world_size != now.world_size)

@@ -33,7 +33,9 @@ namespace fs = std::filesystem;
 /// Absolute, without a slash at its end, so that suffixes make siblings of it. @throws config_error
 inline fs::path normal_directory(fs::path const& given) {
   require(!given.empty(), "a checkpoint needs a directory", {}, "name one");
-  fs::path p = fs::absolute(given).lexically_normal();
+  std::error_code none;
+  fs::path p = fs::weakly_canonical(fs::absolute(given), none);  // a link is followed, not replaced
+  if (none) p = fs::absolute(given).lexically_normal();
   if (!p.has_filename()) p = p.parent_path();
   require(p.has_filename() && p.has_parent_path(), "not a directory for checkpoints", given.string(), "name another");
   return p;

@@ -69,6 +69,8 @@ struct manifest {
   std::uint64_t micro_batches = 0; ///< over all ranks
   std::uint64_t world_size = 0;    ///< ranks that wrote this
   bool per_rank_files = false;
+  std::string data_transform;          ///< how inputs are made from the data, in the program's words; must not change
+  std::string data_order;              ///< which rows come in which order; must not change in the middle of an epoch
   enum model::task task = model::task::binary;
   data::data_position position{};  ///< the next row to train on
   schema columns{};

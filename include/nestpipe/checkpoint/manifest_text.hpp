@@ -73,6 +73,7 @@ inline std::string to_text(manifest const& m) {
   w.line(1).key("random").open('{').key("seed").value(m.seed).close('}');
   w.line(1).key("shards").value(m.shards).line(1).key("batch_size").value(m.batch_size).line(1).key("micro_batches").value(m.micro_batches);
   w.line(1).key("world_size").value(m.world_size).line(1).key("per_rank_files").value(m.per_rank_files);
+  w.line(1).key("data_transform").value(m.data_transform).line(1).key("data_order").value(m.data_order);
   w.line(1).key("task").value(task_name(m.task)).line(1).key("digest").value(m.digest_of_all.text());
   w.line(1).key("policies").open('{').key("model").value(m.policies.model).key("row_optimizer").value(m.policies.row_optimizer);
   w.key("dense_optimizer").value(m.policies.dense_optimizer).key("storage").value(m.policies.storage).close('}');
@@ -138,6 +139,8 @@ inline manifest manifest_of(std::string_view text, std::string const& where) {
     m.micro_batches = j.at("micro_batches").u64();
     m.world_size = j.at("world_size").u64();
     m.per_rank_files = j.at("per_rank_files").boolean();
+    m.data_transform = j.at("data_transform").text();
+    m.data_order = j.at("data_order").text();
     m.task = enum_of<enum model::task>(j.at("task"), task_names);
     std::string const& digits = j.at("digest").text();
     std::uint64_t low = 0;

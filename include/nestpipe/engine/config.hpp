@@ -21,6 +21,8 @@ struct engine_config {
   bool early_rows = false;           ///< the first exchange of a batch comes in two portions (needs two windows)
   bool reuse_rows = false;           ///< a rank receives each row once per batch and keeps it: fewer bytes, a larger landing buffer
   bool dense_buckets = true;         ///< dense gradients are reduced in parts, each as soon as backward has it, where the model has parts
+  std::string data_transform{};      ///< goes into checkpoints: see trainer_config
+  std::string data_order{};
   bool per_rank_files = false;
   embedding::clustering cluster = embedding::clustering::off;  ///< moves samples among micro-batches so that they share keys
   /// Samples stay among global micro-batches with equal number modulo this. The ranks divide it, it divides the micro-batches

@@ -47,6 +47,18 @@ if(NOT NESTPIPE_BUILD_CUDA_TESTS)
   set_target_properties(nestpipe_device_headers PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
 
+# tests/<family>/<name>_device.cu: code that only has to compile for a device, such as every optimizer in a kernel.
+file(GLOB _device_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_device.cu")
+if(_device_sources AND PROJECT_IS_TOP_LEVEL)
+  add_library(nestpipe_device_sources OBJECT ${_device_sources})
+  target_link_libraries(nestpipe_device_sources PRIVATE nestpipe::cuda)
+  target_include_directories(nestpipe_device_sources PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  add_dependencies(nestpipe_cuda_tests nestpipe_device_sources)
+  if(NOT NESTPIPE_BUILD_CUDA_TESTS)
+    set_target_properties(nestpipe_device_sources PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endif()
+
 # nestpipe_add_cuda_test(path [LIBS lib...]): an executable from tests/<path>.cu with doctest's main. ctest runs it where a GPU may be; such tests report
 # "no device" as skipped themselves. Where there is none, that it compiles is the check.
 function(nestpipe_add_cuda_test path)

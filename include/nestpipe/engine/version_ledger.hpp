@@ -2,6 +2,7 @@
 /// @file
 /// What stamp every row must carry when it is sent: the last step before the batch that touched it.
 
+#include <nestpipe/embedding/window.hpp>
 #include <nestpipe/engine/batch.hpp>
 #include <nestpipe/storage/audited.hpp>
 

@@ -25,7 +25,7 @@ if(NESTPIPE_SANITIZE)
     message(FATAL_ERROR "NESTPIPE_SANITIZE is '${NESTPIPE_SANITIZE}'; say address,undefined or thread, or leave it empty")
   endif()
   target_compile_options(nestpipe_dev INTERFACE
-    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NESTPIPE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>")
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NESTPIPE_SANITIZE};-fno-sanitize-recover=all;-Wno-maybe-uninitialized;-fno-omit-frame-pointer;-g1>")
   target_link_options(nestpipe_dev INTERFACE -fsanitize=${NESTPIPE_SANITIZE})
 endif()
 

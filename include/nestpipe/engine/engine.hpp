@@ -401,7 +401,7 @@ class engine {
       throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + culprit(sum),
                   "lower the learning rate, clip gradients, or check the dense columns"};
     }
-    std::memcpy(gradient_.data(), sum.data(), gradient_.size() * sizeof(float));
+    std::copy_n(sum.data(), gradient_.size(), gradient_.data());
     dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step));
     if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
   }

@@ -5,6 +5,7 @@
 #include <nestpipe/comm/comm.hpp>
 #include <nestpipe/engine/batch.hpp>
 
+#include <algorithm>
 #include <array>
 
 namespace nestpipe::engine {
@@ -71,8 +72,7 @@ class router {
     receive_words_.resize(ranks * words);
     for (std::size_t r = 0; r < ranks; ++r) {
       std::memcpy(send_words_.data() + r * words, &mine, sizeof mine);
-      std::memcpy(send_words_.data() + r * words + header_words, slot.source.counts.data() + r * shape_.counts(),
-                  shape_.counts() * sizeof(std::uint32_t));
+      std::copy_n(slot.source.counts.data() + r * shape_.counts(), shape_.counts(), send_words_.data() + r * words + header_words);
     }
     equal_.assign(ranks, words);
     comm::all_to_all_v<Channel, std::uint32_t>(channel_, send_words_, equal_, receive_words_, equal_, scratch_, at);
@@ -86,8 +86,7 @@ class router {
       total.malformed += theirs.malformed;
       total.end += theirs.end;
       total.stop += theirs.stop;
-      std::memcpy(slot.owner.counts.data() + r * shape_.counts(), receive_words_.data() + r * words + header_words,
-                  shape_.counts() * sizeof(std::uint32_t));
+      std::copy_n(receive_words_.data() + r * words + header_words, shape_.counts(), slot.owner.counts.data() + r * shape_.counts());
     }
     return total;
   }

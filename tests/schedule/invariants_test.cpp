@@ -273,7 +273,20 @@ TEST_CASE("a refresh that leaves the optimizer state behind changes the bits") {
   }
 }
 
-TEST_CASE("without the fence between write_back and the next retrieve, updates are lost, and it shows") {
+// The broken schedule races, as it should: nothing for a build that stops at the first race.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool races_stop_the_test = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool races_stop_the_test = true;
+#else
+constexpr bool races_stop_the_test = false;
+#endif
+#else
+constexpr bool races_stop_the_test = false;
+#endif
+
+TEST_CASE("without the fence between write_back and the next retrieve, updates are lost, and it shows" * doctest::skip(races_stop_the_test)) {
   for (std::size_t const s : {2, 3}) {  // every batch has the same number of keys, so what is overwritten has room
     CAPTURE(streams[s].name);
     outcome const plain = run(streams[s], np::schedule::sequential{}, all_optimizers[2], 1, false);

@@ -182,7 +182,6 @@ class engine {
         micro_[0].forward(model_, dense_.values().data(), config_.layout, block, scoring_.source.micro[j], landing_[0].data());
         sink(block, micro_[0].logits());
       }
-      scored_malformed_ += total.malformed;
       if (total.end == comm_.size()) return;
     }
   }
@@ -481,7 +480,6 @@ class engine {
   std::uint64_t samples_ = 0;
   std::uint64_t data_rows_ = 0;
   std::uint64_t malformed_ = 0;
-  std::uint64_t scored_malformed_ = 0;
   double batch_loss_ = 0;
   std::array<double, exec::stage_count> stage_seconds_{};
 };

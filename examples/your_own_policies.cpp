@@ -39,30 +39,25 @@ class tree_storage {
  public:
   void open(np::storage::storage_spec const& spec) { row_floats_ = spec.row_floats; }
 
-  void find(std::span<np::key_type const> keys, std::span<np::storage::row_handle> handles) {
+  void read(std::span<np::key_type const> keys, std::span<np::storage::row_handle> handles, float* rows) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       auto const row = index_.find(keys[i]);
       handles[i] = row == index_.end() ? np::storage::no_row : row->second;
       counters_.misses += row == index_.end() ? 1 : 0;
+      if (row != index_.end()) std::memcpy(rows + i * row_floats_, rows_.data() + row->second * row_floats_, row_floats_ * sizeof(float));
     }
     counters_.lookups += keys.size();
   }
-  void find_or_create(std::span<np::key_type const> keys, std::span<np::storage::row_handle> handles) {
+  void write(std::span<np::key_type const> keys, std::span<np::storage::row_handle const> handles, float const* rows) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      auto const [row, created] = index_.try_emplace(keys[i], rows_.size() / row_floats_);
-      if (created) rows_.resize(rows_.size() + row_floats_);
-      handles[i] = row->second;
+      np::storage::row_handle row = handles[i];
+      if (row == np::storage::no_row) {
+        auto const [at, created] = index_.try_emplace(keys[i], rows_.size() / row_floats_);
+        if (created) rows_.resize(rows_.size() + row_floats_);
+        row = at->second;
+      }
+      std::memcpy(rows_.data() + row * row_floats_, rows + i * row_floats_, row_floats_ * sizeof(float));
     }
-  }
-  void gather(std::span<np::storage::row_handle const> handles, float* rows) {
-    for (std::size_t i = 0; i < handles.size(); ++i) {
-      if (handles[i] != np::storage::no_row)
-        std::memcpy(rows + i * row_floats_, rows_.data() + handles[i] * row_floats_, row_floats_ * sizeof(float));
-    }
-  }
-  void scatter(std::span<np::storage::row_handle const> handles, float const* rows) {
-    for (std::size_t i = 0; i < handles.size(); ++i)
-      std::memcpy(rows_.data() + handles[i] * row_floats_, rows + i * row_floats_, row_floats_ * sizeof(float));
   }
   void erase(std::span<np::key_type const> keys) {
     for (np::key_type const key : keys) index_.erase(key);
@@ -77,10 +72,13 @@ class tree_storage {
     c.bytes = rows_.capacity() * sizeof(float) + index_.size() * 48;
     return c;
   }
+  /// In one portion.
   template <class F>
-  void for_each(F f) const {
+  void scan(np::storage::scan_cursor& at, F f) const {
     for (auto const& [key, row] : index_) f(key, std::span<float const>{rows_.data() + row * row_floats_, row_floats_});
+    at.done = true;
   }
+  bool passed(np::storage::scan_cursor const& at, np::key_type) const { return at.done; }
 
  private:
   std::size_t row_floats_ = 0;

@@ -15,11 +15,12 @@ TEST_CASE("bytes depend on the rows, not on the order in which they came") {
           e.fill(500);
           // Rows leave and return: other slots, other order.
           std::vector<np::key_type> keys;
-          e.rows().store(0).for_each([&](np::key_type k, auto) { keys.push_back(k); });
+          np::storage::for_each(e.rows().store(0), [&](np::key_type k, auto) { keys.push_back(k); });
           e.rows().store(0).erase(keys);
           std::reverse(keys.begin(), keys.end());
-          std::vector<np::storage::row_handle> h(keys.size());
-          e.rows().store(0).find_or_create(keys, h);
+          std::vector<np::storage::row_handle> const unknown(keys.size(), np::storage::no_row);
+          std::vector<float> const blank(keys.size() * e.rows().row_floats(0));
+          e.rows().store(0).write(keys, unknown, blank.data());
           e.fill(500);
           np::checkpoint::save(e, dir / "b", {1, 100});
         }) == "");
@@ -117,11 +118,10 @@ TEST_CASE("checkpoints of other numbers of ranks hold the same, and differences 
           e.rows().store(0).erase(gone);
           std::vector<np::key_type> const keys{0, 12345};
           std::vector<np::storage::row_handle> h(2);
-          e.rows().store(0).find_or_create(keys, h);
           std::vector<float> row(2 * e.rows().row_floats(0), 0.0f);
-          e.rows().store(0).gather({h.data(), 1}, row.data());
+          e.rows().store(0).read(keys, h, row.data());
           row[1] += 0.5f;
-          e.rows().store(0).scatter(h, row.data());
+          e.rows().store(0).write(keys, h, row.data());
           e.dense().state()[0] += 1;
           np::checkpoint::save(e, dir / "c", {});
         }) == "");
@@ -177,7 +177,7 @@ for k, r, s in zip(keys, rows, state):
   std::vector<std::string> expected;
   CHECK(on_ranks(1, [&](auto& e) {
           e.fill(30);
-          e.rows().store(1).for_each([&](np::key_type key, std::span<float const> row) {
+          np::storage::for_each(e.rows().store(1), [&](np::key_type key, std::span<float const> row) {
             std::string line = std::to_string(key);
             for (float const x : row) {
               line += " ";

@@ -49,9 +49,8 @@ class small_engine {
         if (np::owner_of(np::shard_of(t, key, config_.shards), static_cast<std::uint32_t>(comm_.size())) != comm_.rank()) continue;
         std::vector<float> row(rows_.row_floats(t));
         for (std::size_t k = 0; k < row.size(); ++k) row[k] = random.uniform(np::mix64(key, k)) - 0.5f;
-        np::storage::row_handle h = 0;
-        rows_.store(t).find_or_create({&key, 1}, {&h, 1});
-        rows_.store(t).scatter({&h, 1}, row.data());
+        np::storage::row_handle const unknown = np::storage::no_row;
+        rows_.store(t).write({&key, 1}, {&unknown, 1}, row.data());
       }
     }
     std::uint64_t at = 1'000'000;

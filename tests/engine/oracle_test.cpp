@@ -265,7 +265,7 @@ deviation compare(std::size_t which_model, std::size_t which_optimizer, std::siz
     t.fit(stream());
     std::lock_guard lock{mutex};
     for (std::size_t table = 0; table < t.engine().rows().tables(); ++table) {
-      t.engine().rows().store(table).for_each([&](key_type key, std::span<float const> row) {
+      np::storage::for_each(t.engine().rows().store(table), [&](key_type key, std::span<float const> row) {
         trained[{table, key}].assign(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(t.engine().config().layout.tables()[table].dim));
       });
     }
@@ -340,7 +340,7 @@ TEST_CASE("rows that a batch does not touch keep their bits, and are not created
       auto const rows = [&] {
         std::map<std::pair<std::size_t, key_type>, std::vector<float>> all;
         for (std::size_t table = 0; table < t.engine().rows().tables(); ++table) {
-          t.engine().rows().store(table).for_each([&](key_type key, std::span<float const> row) { all[{table, key}].assign(row.begin(), row.end()); });
+          np::storage::for_each(t.engine().rows().store(table), [&](key_type key, std::span<float const> row) { all[{table, key}].assign(row.begin(), row.end()); });
         }
         return all;
       };

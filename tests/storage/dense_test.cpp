@@ -18,13 +18,14 @@ TEST_CASE("a key out of range is refused by name, and nothing changes") {
     store.open(c::spec(2, {.key_limit = 128, .world_size = world}));
     c::put(store, 2, {5}, 1);
     std::vector<key_type> const keys{6, 128, 7};
-    std::vector<s::row_handle> handles(3);
+    std::vector<s::row_handle> handles(3, s::no_row);
+    std::vector<float> rows(6);
     std::string const sentence = "key 128 is not below the cardinality 128 (table suite, position 1)";
-    CHECK_THROWS_WITH_AS(store.find_or_create(keys, handles), doctest::Contains(sentence.c_str()), nestpipe::data_error);
-    CHECK_THROWS_WITH_AS(store.find(keys, handles), doctest::Contains(sentence.c_str()), nestpipe::data_error);
+    CHECK_THROWS_WITH_AS(store.write(keys, handles, rows.data()), doctest::Contains(sentence.c_str()), nestpipe::data_error);
+    CHECK_THROWS_WITH_AS(store.read(keys, handles, rows.data()), doctest::Contains(sentence.c_str()), nestpipe::data_error);
     CHECK(store.size() == 1);
     std::vector<key_type> const extreme{~key_type{0}};
-    CHECK_THROWS_AS(store.find(extreme, handles), nestpipe::data_error);
+    CHECK_THROWS_AS(store.read(extreme, handles, rows.data()), nestpipe::data_error);
     store.erase(extreme);
     CHECK(store.size() == 1);
     CHECK(c::holds(store, 2, {5}, 1));
@@ -38,7 +39,7 @@ TEST_CASE("a cardinality that is no multiple of 64") {
       store.open(c::spec(1, {.key_limit = cardinality, .world_size = world}));
       c::put(store, 1, {cardinality - 1}, 1);
       std::vector<key_type> seen;
-      store.for_each([&](key_type key, std::span<float const>) { seen.push_back(key); });
+      s::for_each(store, [&](key_type key, std::span<float const>) { seen.push_back(key); });
       CHECK(seen == std::vector<key_type>{cardinality - 1});
     }
   }
@@ -48,17 +49,14 @@ TEST_CASE("rows never move") {
   s::dense store;
   store.open(c::spec(2, {.key_limit = 1 << 16, .world_size = 2}));
   std::vector<key_type> const first{3};
-  std::vector<s::row_handle> handle(1);
-  store.find_or_create(first, handle);
+  c::put(store, 2, first, 1);
+  std::vector<s::row_handle> const handle = c::handles_of(store, 2, first);
   std::uint64_t const epoch = store.epoch();
   std::vector<key_type> keys;
   for (key_type i = 0; i < 60000; ++i) keys.push_back(i);
   c::put(store, 2, keys, 1);
   CHECK(store.epoch() == epoch);
-  std::vector<float> row(2), wanted;
-  store.gather(std::span<s::row_handle const>{handle}, row.data());
-  c::fill(wanted, 2, first, 1);
-  CHECK(c::same_bits(row.data(), wanted.data(), 2));
+  CHECK(c::handles_of(store, 2, first) == handle);
 }
 
 TEST_CASE("wrong use is refused") {

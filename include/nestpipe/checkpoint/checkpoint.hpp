@@ -107,7 +107,7 @@ inline bool concerns(rows_file_entry const& f, manifest const& saved, std::size_
 template <class Storage>
 void clear(Storage& store) {
   std::vector<key_type> keys;
-  store.for_each([&](key_type key, std::span<float const>) { keys.push_back(key); });
+  storage::for_each(store, [&](key_type key, std::span<float const>) { keys.push_back(key); });
   store.erase(keys);
 }
 
@@ -127,12 +127,11 @@ std::uint64_t insert(Storage& store, rows_place const& place, rows_block& block,
     ++n;
   }
   constexpr std::size_t batch = 4096;
-  std::array<storage::row_handle, batch> handles;
+  std::array<storage::row_handle, batch> unknown;
+  unknown.fill(storage::no_row);
   for (std::size_t at = 0; at < n; at += batch) {
     std::size_t const m = std::min(batch, n - at);
-    std::span<storage::row_handle> const h{handles.data(), m};
-    store.find_or_create(std::span<key_type const>{block.keys.data() + at, m}, h);
-    store.scatter(h, rows + at * place.row_floats);
+    store.write(std::span<key_type const>{block.keys.data() + at, m}, std::span<storage::row_handle const>{unknown.data(), m}, rows + at * place.row_floats);
   }
   return n;
 }

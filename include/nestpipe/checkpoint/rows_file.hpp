@@ -39,8 +39,8 @@ inline std::string rows_file_name(rows_place const& place, std::size_t part) {
   return "rows-" + (plain ? place.table_name : "@" + std::to_string(place.table)) + "-r" + std::to_string(place.rank) + "-" + std::to_string(part) + ".safetensors";
 }
 
-/// Writes the rows of a store that this rank owns. Reads keys by for_each, as often as the limit on keys asks for, and rows
-/// batch by batch through find and gather, as training does. O(rows * row_floats) for fewer rows than `limits.keys`.
+/// Writes the rows of a store that this rank owns. Scans for keys as often as the limit on keys asks for, and reads rows
+/// batch by batch, as training does. O(rows * row_floats) for fewer rows than `limits.keys`.
 class rows_writer {
  public:
   explicit rows_writer(rows_limits limits = {}) : limits_{limits} {}
@@ -66,7 +66,7 @@ class rows_writer {
   template <class Storage>
   void count(Storage const& store, rows_place const& place) {
     rows_of_.assign(place.shards, 0);
-    store.for_each([&](key_type key, std::span<float const>) { ++rows_of_[shard_of(place.table, key, place.shards)]; });
+    storage::for_each(store, [&](key_type key, std::span<float const>) { ++rows_of_[shard_of(place.table, key, place.shards)]; });
   }
 
   // keys_: those of shards [first, last), by shard and key; cut_: where each shard ends.
@@ -77,7 +77,7 @@ class rows_writer {
     keys_.resize(cut_.back());
     if (keys_.empty()) return;
     std::vector<std::uint64_t> next(cut_.begin(), cut_.end() - 1);
-    store.for_each([&](key_type key, std::span<float const>) {
+    storage::for_each(store, [&](key_type key, std::span<float const>) {
       std::uint32_t const s = shard_of(place.table, key, place.shards);
       if (s >= first && s < last) keys_[next[s - first]++] = key;
     });
@@ -118,8 +118,7 @@ class rows_writer {
     for (std::size_t at = 0; at < n; at += batch) {
       std::size_t const m = std::min(batch, n - at);
       std::span<storage::row_handle> const handles{handles_.data(), m};
-      store.find(keys.subspan(at, m), handles);
-      store.gather(handles, rows_.data());
+      store.read(keys.subspan(at, m), handles, rows_.data());
       for (std::size_t i = 0; i < m; ++i) {
         if (handles[i] == storage::no_row) throw error{"a row vanished while it was saved", "table " + place.table_name + ", key " + std::to_string(keys[at + i])};
         float const* const row = rows_.data() + i * place.row_floats;

@@ -75,9 +75,8 @@ class row_part {
       if (keys.empty()) continue;
       auto const handles = w.handles(t);
       if (absent == absent_row::initial) stores_[t].pin(keys);
-      stores_[t].find(keys, handles);
+      stores_[t].read(keys, handles, w.rows(t));
       w.epoch(t) = stores_[t].epoch();
-      stores_[t].gather(handles, w.rows(t));
       for (std::size_t i = 0; i < keys.size(); ++i) {
         if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * w.row_floats(t), absent);
       }
@@ -127,10 +126,9 @@ class row_part {
       auto const keys = route.table_keys(t);
       if (keys.empty()) continue;
       auto const handles = w.handles(t);
-      // Rows may have moved since retrieve, and a key without a row may have got one through the other window.
-      bool const known = stores_[t].epoch() == w.epoch(t) && std::find(handles.begin(), handles.end(), storage::no_row) == handles.end();
-      if (!known) stores_[t].find_or_create(keys, handles);
-      stores_[t].scatter(handles, w.rows(t));
+      // Rows may have moved since retrieve: then the store looks them up again.
+      if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
+      stores_[t].write(keys, handles, w.rows(t));
       stores_[t].release(keys);
     }
   }
@@ -138,7 +136,7 @@ class row_part {
   /// Adds every row with its state.
   void add_to(digest& d) const {
     for (std::size_t t = 0; t < tables_.size(); ++t)
-      stores_[t].for_each([&](key_type key, std::span<float const> row) { d.add(t, key, row.first(row_floats(t))); });
+      storage::for_each(stores_[t], [&](key_type key, std::span<float const> row) { d.add(t, key, row.first(row_floats(t))); });
   }
 
   std::uint64_t rows() const {

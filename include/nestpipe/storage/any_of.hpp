@@ -39,17 +39,11 @@ class any_of {
   void open(storage_spec const& spec) {
     visit([&](auto& s) { s.open(spec); });
   }
-  void find(std::span<key_type const> keys, std::span<row_handle> handles) {
-    visit([&](auto& s) { s.find(keys, handles); });
+  void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) {
+    visit([&](auto& s) { s.read(keys, handles, rows); });
   }
-  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) {
-    visit([&](auto& s) { s.find_or_create(keys, handles); });
-  }
-  void gather(std::span<row_handle const> handles, float* rows) {
-    visit([&](auto& s) { s.gather(handles, rows); });
-  }
-  void scatter(std::span<row_handle const> handles, float const* rows) {
-    visit([&](auto& s) { s.scatter(handles, rows); });
+  void write(std::span<key_type const> keys, std::span<row_handle const> handles, float const* rows) {
+    visit([&](auto& s) { s.write(keys, handles, rows); });
   }
   std::uint64_t epoch() const {
     return visit([](auto const& s) { return static_cast<std::uint64_t>(s.epoch()); });
@@ -67,8 +61,11 @@ class any_of {
     return visit([](auto const& s) { return static_cast<std::uint64_t>(s.size()); });
   }
   template <class F>
-  void for_each(F&& f) const {
-    visit([&](auto const& s) { s.for_each(f); });
+  void scan(scan_cursor& at, F&& f) const {
+    visit([&](auto const& s) { s.scan(at, f); });
+  }
+  bool passed(scan_cursor const& at, key_type key) const {
+    return visit([&](auto const& s) { return static_cast<bool>(s.passed(at, key)); });
   }
   storage_counters counters() const {
     return visit([](auto const& s) { return static_cast<storage_counters>(s.counters()); });

@@ -6,7 +6,6 @@
 #include <nestpipe/storage/storage.hpp>
 
 #include <bit>
-#include <unordered_map>
 #include <vector>
 
 namespace nestpipe::storage {
@@ -38,95 +37,42 @@ class audited {
     row_floats_ = spec.row_floats;
     inner_.open(spec);
   }
-  void find(std::span<key_type const> keys, std::span<row_handle> handles) {
-    inner_.find(keys, handles);
-    remember(keys, handles);
-  }
-  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) {
-    present_.resize(keys.size());
-    inner_.find(keys, present_);
-    inner_.find_or_create(keys, handles);
-    remember(keys, handles);
-    fresh_.clear();
+  void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) { inner_.read(keys, handles, rows); }
+  void write(std::span<key_type const> keys, std::span<row_handle const> handles, float const* rows) {
+    now_.resize(keys.size());
+    old_.resize(keys.size() * row_floats_);
+    inner_.read(keys, now_, old_.data());
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (present_[i] == no_row) fresh_.push_back(handles[i]);
-    }
-    blank_.assign(fresh_.size() * row_floats_, 0.0f);
-    inner_.scatter(fresh_, blank_.data());  // so that a first write finds stamp 0
-  }
-  void gather(std::span<row_handle const> handles, float* rows) {
-    check(handles);
-    inner_.gather(handles, rows);
-  }
-  void scatter(std::span<row_handle const> handles, float const* rows) {
-    check(handles);
-    old_.resize(handles.size() * row_floats_);
-    inner_.gather(handles, old_.data());
-    for (std::size_t i = 0; i < handles.size(); ++i) {
+      // A handle must lead to the key it was given out for.
+      counted_.use_after_evict += handles[i] != no_row && handles[i] != now_[i] ? 1 : 0;
+      if (now_[i] == no_row) continue;
       std::size_t const stamp = (i + 1) * row_floats_ - 1;
       std::uint32_t const before = step_of(old_[stamp]);
       if (before != 0 && step_of(rows[stamp]) <= before) ++counted_.lost_updates;
     }
-    inner_.scatter(handles, rows);
+    inner_.write(keys, handles, rows);
   }
   std::uint64_t epoch() const { return inner_.epoch(); }
   void pin(std::span<key_type const> keys) { inner_.pin(keys); }
   void release(std::span<key_type const> keys) { inner_.release(keys); }
-  void erase(std::span<key_type const> keys) {
-    for (key_type const k : keys) {
-      auto const known = handle_of_.find(k);
-      if (known == handle_of_.end()) continue;
-      key_of_.erase(known->second);
-      handle_of_.erase(known);
-    }
-    inner_.erase(keys);
-  }
+  void erase(std::span<key_type const> keys) { inner_.erase(keys); }
   std::uint64_t size() const { return inner_.size(); }
   template <class F>
-  void for_each(F&& f) const {
-    inner_.for_each(f);
+  void scan(scan_cursor& at, F&& f) const {
+    inner_.scan(at, f);
   }
+  bool passed(scan_cursor const& at, key_type key) const { return inner_.passed(at, key); }
   storage_counters counters() const { return inner_.counters(); }
 
   audit_counters const& audit_results() const { return counted_; }
   S const& inner() const { return inner_; }
 
  private:
-  void remember(std::span<key_type const> keys, std::span<row_handle const> handles) {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (handles[i] == no_row) continue;
-      handle_of_[keys[i]] = handles[i];
-      key_of_[handles[i]] = keys[i];
-    }
-  }
-
-  // A handle must lead to the key it was given out for.
-  void check(std::span<row_handle const> handles) {
-    keys_.clear();
-    given_.clear();
-    for (row_handle const h : handles) {
-      if (h == no_row) continue;
-      auto const known = key_of_.find(h);
-      if (known == key_of_.end()) {
-        ++counted_.use_after_evict;
-        continue;
-      }
-      keys_.push_back(known->second);
-      given_.push_back(h);
-    }
-    now_.resize(keys_.size());
-    inner_.find(keys_, now_);
-    for (std::size_t i = 0; i < keys_.size(); ++i) counted_.use_after_evict += now_[i] != given_[i] ? 1 : 0;
-  }
-
   S inner_{};
   std::size_t row_floats_ = 0;
   audit_counters counted_;
-  std::unordered_map<key_type, row_handle> handle_of_;
-  std::unordered_map<row_handle, key_type> key_of_;
-  std::vector<row_handle> present_, fresh_, given_, now_;
-  std::vector<key_type> keys_;
-  std::vector<float> blank_, old_;
+  std::vector<row_handle> now_;
+  std::vector<float> old_;
 };
 
 }  // namespace nestpipe::storage

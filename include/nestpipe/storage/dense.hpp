@@ -7,6 +7,7 @@
 #include <nestpipe/storage/detail/unopened_copy.hpp>
 #include <nestpipe/storage/storage.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ class dense {
     store_.value = std::move(o);
   }
 
-  /// Handle of each key, or no_row. Duplicates are fine. O(n). @throws data_error naming the first key out of range
-  void find(std::span<key_type const> keys, std::span<row_handle> handles) {
+  /// Handle of each key, or no_row, and its row. Duplicates are fine. O(n * row_floats). @throws data_error naming the first key out of range
+  void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) {
     check(keys);
     std::uint64_t misses = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -47,33 +48,22 @@ class dense {
       handles[i] = slot_of(keys[i]);
       misses += handles[i] == no_row;
     }
-    store_->lookups += keys.size();
-    store_->misses += misses;
-  }
-
-  /// As find, but keys without a row get one. O(n). @throws data_error naming the first key out of range; then nothing changed
-  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) {
-    check(keys);
-    std::uint64_t misses = 0;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (i + detail::prefetch_distance < keys.size()) prefetch(keys[i + detail::prefetch_distance]);
-      handles[i] = slot_of(keys[i]);
-      if (handles[i] == no_row) {
-        ++misses;
-        handles[i] = create(keys[i]);
-      }
-    }
-    store_->lookups += keys.size();
-    store_->misses += misses;
-  }
-
-  /// Row i of `rows` (n, row_floats) from handle i; `no_row` leaves the target as it is. O(n * row_floats).
-  void gather(std::span<row_handle const> handles, float* rows) const {
     detail::gather_rows(handles, rows, store_->row_floats, address_of());
+    store_->lookups += keys.size();
+    store_->misses += misses;
   }
-  /// The reverse; every handle is a row. O(n * row_floats).
-  void scatter(std::span<row_handle const> handles, float const* rows) {
+
+  /// Stores rows; a key without one gets it. O(n * row_floats). @throws data_error naming the first key out of range; then nothing changed
+  void write(std::span<key_type const> keys, std::span<row_handle const> handles, float const* rows) {
+    check(keys);
     detail::scatter_rows(handles, rows, store_->row_floats, address_of());
+    std::size_t const w = store_->row_floats;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (handles[i] != no_row) continue;
+      row_handle slot = slot_of(keys[i]);
+      if (slot == no_row) slot = create(keys[i]);
+      std::memcpy(row(slot), rows + i * w, w * sizeof(float));
+    }
   }
 
   std::uint64_t epoch() const { return store_->epoch; }
@@ -99,10 +89,11 @@ class dense {
 
   std::uint64_t size() const { return store_->rows; }
 
-  /// f(key, std::span<float const> row) for every row, in ascending order of keys. O(cardinality).
+  /// The next 65,536 keys, in ascending order. O(keys).
   template <class F>
-  void for_each(F&& f) const {
-    for (key_type key = 0; key < store_->cardinality; ++key) {
+  void scan(scan_cursor& at, F&& f) const {
+    key_type const end = std::min<key_type>(at.position + 65536, store_->cardinality);
+    for (key_type key = at.position; key < end; ++key) {
       if (store_->direct && key % 64 == 0 && bits()[key / 64] == 0) {
         key += 63;
         continue;
@@ -110,7 +101,10 @@ class dense {
       row_handle const slot = slot_of(key);
       if (slot != no_row) f(key, std::span<float const>{row(slot), store_->row_floats});
     }
+    at.position = end;
+    at.done = end == store_->cardinality;
   }
+  bool passed(scan_cursor const& at, key_type key) const { return at.done || key < at.position; }
 
   /// Bytes: of all rows the store has or may have on one rank; of rows touched so far on several.
   storage_counters counters() const {

@@ -12,7 +12,7 @@
 
 namespace nestpipe::storage {
 
-/// Seconds a batched call, and bytes per second, of reads (gather) and writes (scatter).
+/// Seconds a batched call, and bytes per second, of reads and writes.
 struct latency_options {
   double read_latency = 0;
   double read_bytes_per_second = std::numeric_limits<double>::infinity();
@@ -34,8 +34,8 @@ struct latency_options {
   }
 };
 
-/// Decorator: `S`, with gather and scatter that take at least latency + bytes / bandwidth, the real work included. They sleep,
-/// never spin. Only rows that exist are read, and a call without any costs nothing; find is free (an index in memory).
+/// Decorator: `S`, with reads and writes that take at least latency + bytes / bandwidth, the real work included. They sleep,
+/// never spin. Only rows that exist are read, and a call without any costs nothing.
 template <class S>
 class emulated_latency {
   static_assert(audit<S>());
@@ -52,19 +52,17 @@ class emulated_latency {
     row_bytes_ = static_cast<double>(spec.row_floats * sizeof(float));
     inner_.open(spec);
   }
-  void find(std::span<key_type const> keys, std::span<row_handle> handles) { inner_.find(keys, handles); }
-  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) { inner_.find_or_create(keys, handles); }
-  void gather(std::span<row_handle const> handles, float* rows) {
+  void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) {
     auto const begin = clock::now();
-    inner_.gather(handles, rows);
+    inner_.read(keys, handles, rows);
     std::size_t present = 0;
     for (row_handle const h : handles) present += h != no_row ? 1 : 0;
     take(begin, present, settings_.read_latency, settings_.read_bytes_per_second);
   }
-  void scatter(std::span<row_handle const> handles, float const* rows) {
+  void write(std::span<key_type const> keys, std::span<row_handle const> handles, float const* rows) {
     auto const begin = clock::now();
-    inner_.scatter(handles, rows);
-    take(begin, handles.size(), settings_.write_latency, settings_.write_bytes_per_second);
+    inner_.write(keys, handles, rows);
+    take(begin, keys.size(), settings_.write_latency, settings_.write_bytes_per_second);
   }
   std::uint64_t epoch() const { return inner_.epoch(); }
   void pin(std::span<key_type const> keys) { inner_.pin(keys); }
@@ -72,9 +70,10 @@ class emulated_latency {
   void erase(std::span<key_type const> keys) { inner_.erase(keys); }
   std::uint64_t size() const { return inner_.size(); }
   template <class F>
-  void for_each(F&& f) const {
-    inner_.for_each(f);
+  void scan(scan_cursor& at, F&& f) const {
+    inner_.scan(at, f);
   }
+  bool passed(scan_cursor const& at, key_type key) const { return inner_.passed(at, key); }
   storage_counters counters() const { return inner_.counters(); }
 
   S const& inner() const { return inner_; }

@@ -8,6 +8,8 @@
 #include <nestpipe/storage/detail/unopened_copy.hpp>
 #include <nestpipe/storage/storage.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,7 @@ struct hashed_options {
 /// within 1.3.
 ///
 /// Handles are addresses of rows. Rows move when their segment is rebuilt: `epoch()` changes then, and on `erase` of a row.
-/// find, gather and scatter never allocate. No key is reserved. Memory goes back only when the store is destroyed, but erased
+/// read, and write of rows that are there, never allocate. No key is reserved. Memory goes back only when the store is destroyed, but erased
 /// slots are used again.
 /// @tparam Mix  bijective or well-mixing function of a key; other functions are correct but slow
 template <class Mix = mix_key>
@@ -52,29 +54,37 @@ class hashed {
     store_->directory.assign(1, 0);
   }
 
-  /// Handle of each key, or no_row. Duplicates are fine. O(n) expected.
-  void find(std::span<key_type const> keys, std::span<row_handle> handles) {
+  /// Handle of each key, or no_row, and its row. Duplicates are fine. O(n * row_floats) expected.
+  void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) {
     std::uint64_t misses = 0;
-    pipelined(keys, [&](std::size_t i, std::uint64_t hash) {
-      detail::row_segment const& s = segment_of(hash);
-      std::uint32_t const slot = s.find(hash, keys[i]);
-      handles[i] = slot == detail::row_segment::none ? no_row : handle_of(s, slot);
-      misses += slot == detail::row_segment::none;
+    with_fixed_size(store_->row_floats, [&](auto width) {
+      pipelined(keys, [&](std::size_t i, std::uint64_t hash) {
+        detail::row_segment const& s = segment_of(hash);
+        std::uint32_t const slot = s.find(hash, keys[i]);
+        if (slot == detail::row_segment::none) {
+          handles[i] = no_row;
+          ++misses;
+          return;
+        }
+        handles[i] = handle_of(s, slot);
+        std::memcpy(rows + i * width, s.row(slot), width * sizeof(float));
+      });
     });
     store_->lookups += keys.size();
     store_->misses += misses;
   }
 
-  /// As find, but keys without a row get one, of unspecified content. Duplicates get the same row. O(n) expected, amortised
-  /// over growth. @throws error naming table and bytes when memory runs out; the rows so far stay as they are
-  void find_or_create(std::span<key_type const> keys, std::span<row_handle> handles) {
-    std::uint64_t const before = store_->epoch;
-    std::uint64_t misses = 0;
+  /// Stores rows; a key without one gets it. O(n * row_floats) expected, amortised over growth.
+  /// @throws error naming table and bytes when memory runs out; the rows so far stay as they are
+  void write(std::span<key_type const> keys, std::span<row_handle const> handles, float const* rows) {
+    detail::scatter_rows(handles, rows, store_->row_floats, address_of);
+    if (std::find(handles.begin(), handles.end(), no_row) == handles.end()) return;
+    std::size_t const w = store_->row_floats;
     pipelined(keys, [&](std::size_t i, std::uint64_t hash) {
+      if (handles[i] != no_row) return;
       detail::row_segment* s = &segment_of(hash);
       std::uint32_t slot = s->find(hash, keys[i]);
       if (slot == detail::row_segment::none) {
-        ++misses;
         if (s->full()) {
           make_room(hash);
           s = &segment_of(hash);
@@ -82,25 +92,8 @@ class hashed {
         slot = s->insert(hash, keys[i]);
         ++store_->rows;
       }
-      handles[i] = handle_of(*s, slot);
+      std::memcpy(s->row(slot), rows + i * w, w * sizeof(float));
     });
-    store_->lookups += keys.size();
-    store_->misses += misses;
-    if (store_->epoch == before) return;
-    // Some rows of this batch moved after their handles were written.
-    pipelined(keys, [&](std::size_t i, std::uint64_t hash) {
-      detail::row_segment const& s = segment_of(hash);
-      if (s.born() > before) handles[i] = handle_of(s, s.find(hash, keys[i]));
-    });
-  }
-
-  /// Row i of `rows` (n, row_floats) from handle i; `no_row` leaves the target as it is. O(n * row_floats).
-  void gather(std::span<row_handle const> handles, float* rows) const {
-    detail::gather_rows(handles, rows, store_->row_floats, address_of);
-  }
-  /// The reverse; every handle is a row. O(n * row_floats).
-  void scatter(std::span<row_handle const> handles, float const* rows) {
-    detail::scatter_rows(handles, rows, store_->row_floats, address_of);
   }
 
   std::uint64_t epoch() const { return store_->epoch; }
@@ -124,15 +117,18 @@ class hashed {
 
   std::uint64_t size() const { return store_->rows; }
 
-  /// f(key, std::span<float const> row) for every row, each once. O(slots).
+  /// The rows of the next segment, in the order of their hashes' first bits. O(slots of a segment).
   template <class F>
-  void for_each(F&& f) const {
-    for (detail::row_segment const& s : store_->segments) {
-      for (std::uint32_t slot = 0; slot < s.slots(); ++slot) {
-        if (s.is_row(slot)) f(s.key(slot), std::span<float const>{s.row(slot), store_->row_floats});
-      }
+  void scan(scan_cursor& at, F&& f) const {
+    detail::row_segment const& s = store_->segments[store_->directory[directory_index(at.position)]];
+    for (std::uint32_t slot = 0; slot < s.slots(); ++slot) {
+      if (s.is_row(slot)) f(s.key(slot), std::span<float const>{s.row(slot), store_->row_floats});
     }
+    // A segment holds the hashes of one prefix, and splits only refine it: a boundary between segments stays one.
+    at.position = s.depth() == 0 ? 0 : at.position + (std::uint64_t{1} << (64 - s.depth()));
+    at.done = at.position == 0;
   }
+  bool passed(scan_cursor const& at, key_type key) const { return at.done || Mix{}(key) < at.position; }
 
   storage_counters counters() const {
     storage_counters c;

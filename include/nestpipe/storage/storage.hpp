@@ -8,19 +8,18 @@
 /// | requirement on S (copyable before open, movable after) | meaning |
 /// |---|---|
 /// | `s.open(storage_spec)` | allocate for this table; called once. @throws config_error |
-/// | `s.find(keys, handles)` | handle of each key, or `no_row`; creates nothing |
-/// | `s.find_or_create(keys, handles)` | keys are distinct; new rows have unspecified content until scattered |
-/// | `s.gather(handles, rows)` | row i of `rows` (n, row_floats) from handle i; `no_row` leaves the target as it is |
-/// | `s.scatter(handles, rows)` | the reverse; every handle is a row |
+/// | `s.read(keys, handles, rows)` | handle of each key, or `no_row`; row i of `rows` (n, row_floats) where there is one, else the target stays as it is. Creates nothing |
+/// | `s.write(keys, handles, rows)` | stores row i under key i; keys are distinct. A handle is one that `read` gave in this epoch, or `no_row`: then the key is looked up, and a row created where there is none |
 /// | `s.epoch()` | changes whenever handles given out earlier may no longer be valid |
 /// | `s.pin(keys)`, `s.release(keys)` | rows of pinned keys stay (nested calls count); a store that never evicts does nothing |
 /// | `s.erase(keys)` | forgets rows; unknown keys are ignored |
 /// | `s.size()` | rows stored |
-/// | `s.for_each(f)` | `f(key, std::span<float const> row)` for every row, each once, any order |
+/// | `s.scan(cursor, f)` | `f(key, std::span<float const> row)` for the next portion of the rows. From a fresh cursor to `cursor.done`, every row that is there all along is met once, whatever is written, created or erased between two portions |
+/// | `s.passed(cursor, key)` | whether a row of this key would have been in a portion already |
 /// | `s.counters()` | storage_counters |
 ///
 /// A model must also: accept every 64-bit key and empty spans; keep a row's bits exactly; be used from one thread at a
-/// time; never allocate in find, gather or scatter.
+/// time; allocate neither in read nor in write of rows that are there. scan and passed are const.
 
 #include <nestpipe/core/config.hpp>
 #include <nestpipe/core/error.hpp>
@@ -34,6 +33,12 @@ namespace nestpipe::storage {
 /// Place of a row inside its store.
 using row_handle = std::uint64_t;
 inline constexpr row_handle no_row = ~row_handle{0};
+
+/// How far a scan of a store has come. What `position` counts is the store's business.
+struct scan_cursor {
+  std::uint64_t position = 0;
+  bool done = false;
+};
 
 /// What a store needs to know about its table.
 struct storage_spec {
@@ -57,15 +62,9 @@ struct storage_counters {
 template <class S>
 concept has_open = requires(S& s, storage_spec const& spec) { s.open(spec); };
 template <class S>
-concept has_find = requires(S& s, std::span<key_type const> k, std::span<row_handle> h) {
-  s.find(k, h);
-  s.find_or_create(k, h);
-};
+concept has_read = requires(S& s, std::span<key_type const> k, std::span<row_handle> h, float* rows) { s.read(k, h, rows); };
 template <class S>
-concept has_rows = requires(S& s, std::span<row_handle const> h, float* out, float const* in) {
-  s.gather(h, out);
-  s.scatter(h, in);
-};
+concept has_write = requires(S& s, std::span<key_type const> k, std::span<row_handle const> h, float const* rows) { s.write(k, h, rows); };
 template <class S>
 concept has_epoch = requires(S const& s) {
   { s.epoch() } -> std::convertible_to<std::uint64_t>;
@@ -78,8 +77,9 @@ concept has_pins = requires(S& s, std::span<key_type const> k) {
 template <class S>
 concept has_erase = requires(S& s, std::span<key_type const> k) { s.erase(k); };
 template <class S>
-concept has_iteration = requires(S const& s, void (*f)(key_type, std::span<float const>)) {
-  s.for_each(f);
+concept has_iteration = requires(S const& s, scan_cursor& c, key_type k, void (*f)(key_type, std::span<float const>)) {
+  s.scan(c, f);
+  { s.passed(c, k) } -> std::convertible_to<bool>;
   { s.size() } -> std::convertible_to<std::uint64_t>;
 };
 template <class S>
@@ -87,21 +87,27 @@ concept has_counters = requires(S const& s) {
   { s.counters() } -> std::convertible_to<storage_counters>;
 };
 template <class S>
-concept storage = has_open<S> && has_find<S> && has_rows<S> && has_epoch<S> && has_pins<S> && has_erase<S> && has_iteration<S> &&
+concept storage = has_open<S> && has_read<S> && has_write<S> && has_epoch<S> && has_pins<S> && has_erase<S> && has_iteration<S> &&
                   has_counters<S> && std::copy_constructible<S> && std::movable<S>;
 
 template <class S>
 consteval bool audit() {
   static_assert(has_open<S>, "storage policy [1/9]: provide open(storage_spec const&)");
-  static_assert(has_find<S>, "storage policy [2/9]: provide find and find_or_create(std::span<key_type const>, std::span<row_handle>)");
-  static_assert(has_rows<S>, "storage policy [3/9]: provide gather(std::span<row_handle const>, float*) and scatter(std::span<row_handle const>, float const*)");
+  static_assert(has_read<S>, "storage policy [2/9]: provide read(std::span<key_type const>, std::span<row_handle>, float*)");
+  static_assert(has_write<S>, "storage policy [3/9]: provide write(std::span<key_type const>, std::span<row_handle const>, float const*)");
   static_assert(has_epoch<S>, "storage policy [4/9]: provide epoch() const");
   static_assert(has_pins<S>, "storage policy [5/9]: provide pin and release(std::span<key_type const>)");
   static_assert(has_erase<S>, "storage policy [6/9]: provide erase(std::span<key_type const>)");
-  static_assert(has_iteration<S>, "storage policy [7/9]: provide for_each(f) const and size() const");
+  static_assert(has_iteration<S>, "storage policy [7/9]: provide scan(scan_cursor&, f), passed(scan_cursor const&, key_type) and size(), all const");
   static_assert(has_counters<S>, "storage policy [8/9]: provide counters() const");
   static_assert(std::copy_constructible<S> && std::movable<S>, "storage policy [9/9]: must be copyable (before open) and movable");
   return true;
+}
+
+/// f(key, std::span<float const> row) for every row, each once, in the order of the store's scan.
+template <class S, class F>
+void for_each(S const& s, F&& f) {
+  for (scan_cursor at; !at.done;) s.scan(at, f);
 }
 
 }  // namespace nestpipe::storage

@@ -32,15 +32,16 @@ void gather_rows(std::span<row_handle const> handles, float* rows, std::size_t r
   });
 }
 
-/// The reverse. Every handle is a row.
+/// The reverse; `no_row` is left out.
 template <class AddressOf>
 void scatter_rows(std::span<row_handle const> handles, float const* rows, std::size_t row_floats, AddressOf address_of) {
   with_fixed_size(row_floats, [&](auto width) {
     std::size_t const n = handles.size();
     std::size_t const w = width;
     for (std::size_t i = 0; i < n; ++i) {
-      if (i + prefetch_distance < n) prefetch_bytes<true>(address_of(handles[i + prefetch_distance]), w * sizeof(float));
-      std::memcpy(address_of(handles[i]), rows + i * w, w * sizeof(float));
+      if (i + prefetch_distance < n && handles[i + prefetch_distance] != no_row)
+        prefetch_bytes<true>(address_of(handles[i + prefetch_distance]), w * sizeof(float));
+      if (handles[i] != no_row) std::memcpy(address_of(handles[i]), rows + i * w, w * sizeof(float));
     }
   });
 }

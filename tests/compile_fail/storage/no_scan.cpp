@@ -1,4 +1,4 @@
-// expect: storage policy [3/9]: provide gather
+// expect: storage policy [7/9]: provide scan
 #include <nestpipe/storage/storage.hpp>
 
 using nestpipe::key_type;
@@ -6,16 +6,13 @@ using nestpipe::storage::row_handle;
 
 struct good {
   void open(nestpipe::storage::storage_spec const&) {}
-  void find(std::span<key_type const>, std::span<row_handle>) {}
-  void find_or_create(std::span<key_type const>, std::span<row_handle>) {}
-  void gather(std::span<row_handle const>, float*) {}
+  void read(std::span<key_type const>, std::span<row_handle>, float*) {}
+  void write(std::span<key_type const>, std::span<row_handle const>, float const*) {}
   std::uint64_t epoch() const { return 0; }
   void pin(std::span<key_type const>) {}
   void release(std::span<key_type const>) {}
   void erase(std::span<key_type const>) {}
   std::uint64_t size() const { return 0; }
-  template <class F>
-  void for_each(F&&) const {}
   nestpipe::storage::storage_counters counters() const { return {}; }
 };
 static_assert(nestpipe::storage::audit<good>());

@@ -32,4 +32,22 @@ struct engine_config {
   float dense_clip_norm = 0.0f;      ///< 0: dense gradients are not clipped
 };
 
+/// The same with what may be left open filled in.
+/// @throws config_error on values that do not fit together
+inline engine_config checked(engine_config c, std::size_t world_size) {
+  require(c.batch_size > 0, "batch size must be at least 1", {}, "set batch_size");
+  require(c.micro_batches > 0, "micro-batches per rank must be at least 1", {}, "set micro_batches");
+  require(c.windows == 1 || c.windows == 2, "a schedule uses one or two windows", "schedule", "return 1 or 2 from windows()");
+  require(!c.early_rows || c.windows == 2, "early rows need two windows", "schedule", "use dual_buffer");
+  require(c.slots >= 2 * c.windows && c.slots <= 64, "batches in flight must be from 2 (4 with two windows) to 64", {}, "set batches_in_flight");
+  require(!c.per_rank_files || c.batch_size % world_size == 0, "with files per rank the batch size must be a multiple of the number of ranks",
+          "batch size " + std::to_string(c.batch_size) + ", ranks " + std::to_string(world_size), "change either");
+  std::size_t const all = world_size * c.micro_batches;
+  if (c.cluster_groups == 0) c.cluster_groups = static_cast<std::uint32_t>(world_size);
+  require(c.cluster_groups % world_size == 0 && all % c.cluster_groups == 0, "cluster groups must be a multiple of the ranks and divide the micro-batches of all ranks",
+          "cluster groups " + std::to_string(c.cluster_groups) + ", ranks " + std::to_string(world_size) + ", micro-batches " + std::to_string(all),
+          "set cluster_groups to such a number, or to 0 for one group a rank");
+  return c;
+}
+
 }  // namespace nestpipe::engine

@@ -4,12 +4,15 @@
 
 #include <nestpipe/comm/comm.hpp>
 #include <nestpipe/embedding/cluster.hpp>
+#include <nestpipe/engine/agreed_digest.hpp>
 #include <nestpipe/engine/batch.hpp>
 #include <nestpipe/engine/config.hpp>
 #include <nestpipe/engine/dense_part.hpp>
 #include <nestpipe/engine/exchanger.hpp>
 #include <nestpipe/engine/feed.hpp>
 #include <nestpipe/engine/micro_batch.hpp>
+#include <nestpipe/engine/not_finite.hpp>
+#include <nestpipe/engine/reduction_buckets.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
 #include <nestpipe/engine/version_ledger.hpp>
@@ -52,7 +55,7 @@ class engine {
     // One float more than there are parameters: the loss travels with the gradient, in the same fixed order.
     reduction_.open({dense_.size() + 1, config_.micro_batches, comm_.rank(), comm_.size()});
     if constexpr (rows_type::stamped) ledger_.open(config_.layout.tables().size(), config_.slots);
-    buckets_ = buckets(model_, dense_.size(), config_.dense_buckets);
+    buckets_ = reduction_buckets(model_, dense_.size(), config_.dense_buckets);
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
     windows_.resize(config_.windows);
@@ -193,53 +196,10 @@ class engine {
     rows_.add_to(own);
     digest replica;
     dense_.add_to(replica);
-    std::array<std::uint64_t, 4> const mine{own.low(), own.high(), replica.low(), replica.high()};
-    std::vector<std::array<std::uint64_t, 4>> all(comm_.size());
-    control_.all_gather(std::as_bytes(std::span{mine}), std::as_writable_bytes(std::span{all}), {"digest", step_});
-    digest sum = replica;
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (digest::from_words(all[r][2], all[r][3]) != replica)
-        throw error{"dense parameters differ between ranks", "rank " + std::to_string(r) + ", step " + std::to_string(step_), "report this: replicas must be equal"};
-      sum += digest::from_words(all[r][0], all[r][1]);
-    }
-    return sum;
+    return agreed_digest(control_, own, replica, comm_.size(), step_);
   }
 
  private:
-  static engine_config checked(engine_config c, std::size_t world_size) {
-    require(c.batch_size > 0, "batch size must be at least 1", {}, "set batch_size");
-    require(c.micro_batches > 0, "micro-batches per rank must be at least 1", {}, "set micro_batches");
-    require(c.windows == 1 || c.windows == 2, "a schedule uses one or two windows", "schedule", "return 1 or 2 from windows()");
-    require(!c.early_rows || c.windows == 2, "early rows need two windows", "schedule", "use dual_buffer");
-    require(c.slots >= 2 * c.windows && c.slots <= 64, "batches in flight must be from 2 (4 with two windows) to 64", {}, "set batches_in_flight");
-    require(!c.per_rank_files || c.batch_size % world_size == 0, "with files per rank the batch size must be a multiple of the number of ranks",
-            "batch size " + std::to_string(c.batch_size) + ", ranks " + std::to_string(world_size), "change either");
-    std::size_t const all = world_size * c.micro_batches;
-    if (c.cluster_groups == 0) c.cluster_groups = static_cast<std::uint32_t>(world_size);
-    require(c.cluster_groups % world_size == 0 && all % c.cluster_groups == 0, "cluster groups must be a multiple of the ranks and divide the micro-batches of all ranks",
-            "cluster groups " + std::to_string(c.cluster_groups) + ", ranks " + std::to_string(world_size) + ", micro-batches " + std::to_string(all),
-            "set cluster_groups to such a number, or to 0 for one group a rank");
-    return c;
-  }
-  // Ranges of the reduction: the model's, or all at once. The one that ends with the last parameter carries the loss too.
-  static std::vector<model::parameter_range> buckets(Model const& m, std::size_t parameters, bool several) {
-    std::size_t const count = model::weight_buckets(m);
-    if (!several || count == 1) return {{0, parameters + 1}};
-    std::vector<model::parameter_range> list;
-    for (std::size_t b = 0; b < count; ++b) list.push_back(model::bucket_range(m, b));
-    auto ascending = list;
-    std::sort(ascending.begin(), ascending.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
-    std::size_t at = 0;
-    for (auto const& r : ascending) {
-      require(r.first == at && r.last > r.first, "the model's buckets do not partition its parameters", "parameter " + std::to_string(at),
-              "let bucket_range give every parameter to one bucket, and leave none empty");
-      at = r.last;
-    }
-    require(at == parameters, "the model's buckets do not partition its parameters", "they end at " + std::to_string(at) + " of " + std::to_string(parameters),
-            "let bucket_range give every parameter to one bucket");
-    for (auto& r : list) r.last += r.last == parameters ? 1 : 0;
-    return list;
-  }
   static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
     return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
             static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows};
@@ -397,40 +357,12 @@ class engine {
     std::span<float const> const sum = reduction_.result();
     batch_loss_ = sum[dense_.size()];
     if (!std::isfinite(batch_loss_)) {
-      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + culprit(sum),
+      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + where_not_finite(sum, dense_, rows_, windows_),
                   "lower the learning rate, clip gradients, or check the dense columns"};
     }
     std::copy_n(sum.data(), gradient_.size(), gradient_.data());
     dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step));
     if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
-  }
-
-  // The first dense parameter that is not finite any more, or else the first table of this rank's windows, or else the first
-  // dense gradient, which all ranks see.
-  std::string culprit(std::span<float const> gradient) const {
-    std::size_t at = 0;
-    for (auto const& p : dense_.parameters()) {
-      for (std::size_t i = 0; i < p.size(); ++i) {
-        if (!std::isfinite(dense_.values()[at + i])) return ", dense parameter " + p.name;
-      }
-      at += p.size();
-    }
-    for (std::size_t t = 0; t < rows_.tables(); ++t) {
-      for (auto const& w : windows_) {
-        float const* const values = w.rows(t);
-        for (std::size_t i = 0; i < w.slots(t) * w.row_floats(t); ++i) {
-          if (!std::isfinite(values[i])) return ", table " + rows_.table_spec(t).name;
-        }
-      }
-    }
-    at = 0;
-    for (auto const& p : dense_.parameters()) {
-      for (std::size_t i = 0; i < p.size(); ++i) {
-        if (!std::isfinite(gradient[at + i])) return ", gradient of dense parameter " + p.name;
-      }
-      at += p.size();
-    }
-    return {};
   }
 
   std::string failing_stage() const {

@@ -12,58 +12,42 @@
 namespace nestpipe::embedding {
 namespace detail {
 
-/// `Width` floats that add up terms in blocks of sum_block: in registers when the width is known to the compiler.
-template <class Width>
-class block_sum {
- public:
-  /// @param scratch at least 2 * width floats, used only when the width is a run-time value
-  block_sum(Width width, float* scratch) : width_{width} {
-    if constexpr (!is_static) {
-      total_ = scratch;
-      block_ = scratch + width;
-    } else {
-      (void)scratch;
-    }
-  }
-
-  /// Calls `add(block, k)` for k in [0, terms) so that each adds term k to `block` (width floats).
-  template <class Add>
-  float const* sum(std::size_t terms, Add add) {
-    float* const total = data(total_);
-    for (std::size_t i = 0; i < width_; ++i) total[i] = 0.0f;
+/// Writes the sum of `terms` terms of `width` floats to `out`, in blocks of sum_block: in registers when the width is known to the
+/// compiler. `add(sum, k)` adds term k to `sum` (width floats).
+/// @param scratch at least 2 * width floats, used only when the width is a run-time value
+template <class Width, class Add>
+inline void sum_in_blocks(Width width, std::size_t terms, float* scratch, float* out, Add const& add) {
+  auto const run = [&](float* total, float* block) {
+    for (std::size_t i = 0; i < width; ++i) total[i] = 0.0f;
     std::size_t const head = terms < sum_block ? terms : sum_block;
     for (std::size_t k = 0; k < head; ++k) add(total, k);
     for (std::size_t from = head; from < terms; from += sum_block) {
-      float* const block = data(block_);
-      for (std::size_t i = 0; i < width_; ++i) block[i] = 0.0f;
+      for (std::size_t i = 0; i < width; ++i) block[i] = 0.0f;
       std::size_t const to = from + sum_block < terms ? from + sum_block : terms;
       for (std::size_t k = from; k < to; ++k) add(block, k);
-      for (std::size_t i = 0; i < width_; ++i) total[i] += block[i];
+      for (std::size_t i = 0; i < width; ++i) total[i] += block[i];
     }
-    return total;
+    for (std::size_t i = 0; i < width; ++i) out[i] = total[i];
+  };
+  if constexpr (std::is_same_v<Width, std::size_t>) {
+    run(scratch, scratch + width);
+  } else {
+    float total[Width::value];
+    float block[Width::value];
+    run(total, block);
   }
+}
 
- private:
-  static constexpr bool is_static = !std::is_same_v<Width, std::size_t>;
-  static constexpr std::size_t length() {
-    if constexpr (is_static) return Width::value;
-    return 1;
-  }
-  using storage = std::conditional_t<is_static, std::array<float, length()>, float*>;
-  static float* data(storage& s) {
-    if constexpr (is_static) {
-      return s.data();
-    } else {
-      return s;
-    }
-  }
-
-  Width width_;
-  storage total_;
-  storage block_;
-};
-
+/// Rows ahead of the sum for which prefetches are issued.
 inline constexpr std::size_t prefetch_distance = 16;
+
+/// All cache lines of `dim` floats, 512 bytes at most.
+template <class Dim>
+inline void prefetch_row(float const* row, Dim dim) {
+  constexpr std::size_t line = alignment_bytes / sizeof(float);
+  std::size_t const n = dim < 8 * line ? dim : 8 * line;
+  for (std::size_t i = 0; i < n; i += line) __builtin_prefetch(row + i);
+}
 
 }  // namespace detail
 
@@ -103,15 +87,20 @@ class pooler {
     std::uint32_t const* const place = route.landing();
     for (std::size_t t = 0; t + 1 < route.table_entry.size(); ++t) {
       with_fixed_dim(layout.tables()[t].dim, [&](auto dim) {
-        scratch_.resize(2 * dim);
-        detail::block_sum<decltype(dim)> sum{dim, scratch_.data()};
-        for (std::size_t e = route.table_entry[t]; e < route.table_entry[t + 1]; ++e) {
-          occurrence const* const use = route.uses.data() + route.entry_start[e];
-          std::size_t const uses = route.entry_start[e + 1] - route.entry_start[e];
-          float const* const v = landing + place[e];
-          float const* const g = sum.sum(uses, [&](float* acc, std::size_t k) { add_use(dim, ids, use[k], d_pooled, ld, v, acc); });
-          float* const target = out + route.entry_offset[e];
-          for (std::size_t i = 0; i < dim; ++i) target[i] = g[i];
+        auto const features = layout.features_of(t);
+        bool const plain = features.size() == 1 && layout.features()[features[0]].pooling == pooling::sum && ids.weights.empty();
+        if (plain) {  // one feature, no factors
+          float const* const column = d_pooled + layout.column(features[0]);
+          sum_uses(dim, route, t, out, [&](occurrence const& use) { return column + use.sample * ld; },
+                   [&](occurrence const& use, std::size_t, float* acc) {
+                     float const* const d = column + use.sample * ld;
+                     for (std::size_t c = 0; c < dim; ++c) acc[c] += d[c];
+                   });
+        } else {
+          sum_uses(dim, route, t, out, [&](occurrence const& use) { return gradient_of(dim, use, d_pooled, ld); },
+                   [&](occurrence const& use, std::size_t e, float* acc) {
+                     add_use(dim, ids, use, gradient_of(dim, use, d_pooled, ld), landing + place[e], acc);
+                   });
         }
       });
     }
@@ -134,52 +123,58 @@ class pooler {
     return w * (1.0f / static_cast<float>(ids.offsets[bag + 1] - ids.offsets[bag]));
   }
 
-  void prefetch(float const* landing, std::size_t p) const {
-    if (p + detail::prefetch_distance < where_.size()) __builtin_prefetch(landing + where_[p + detail::prefetch_distance]);
+  template <class Dim>
+  void prefetch(Dim dim, float const* landing, std::size_t p) const {
+    if (p + detail::prefetch_distance < where_.size()) detail::prefetch_row(landing + where_[p + detail::prefetch_distance], dim);
   }
 
   template <class Dim>
   void pool(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float const* landing, float* pooled) {
-    scratch_.resize(2 * dim);
-    detail::block_sum<Dim> sum{dim, scratch_.data()};
     enum pooling const kind = layout.features()[f].pooling;
-    bool const plain = ids.weights.empty() && kind == pooling::sum;
-    for (std::size_t i = 0; i < ids.samples; ++i) {
+    if (ids.weights.empty() && kind == pooling::sum) {  // without factors
+      pool_terms(dim, layout, ids, f, pooled, [&](std::size_t, float* acc, std::size_t p) {
+        prefetch(dim, landing, p);
+        float const* const row = landing + where_[p];
+        for (std::size_t c = 0; c < dim; ++c) acc[c] += row[c];
+      });
+    } else {
+      pool_terms(dim, layout, ids, f, pooled, [&](std::size_t bag, float* acc, std::size_t p) {
+        prefetch(dim, landing, p);
+        float const* const row = landing + where_[p];
+        float const s = scale(kind, ids, bag, p);
+        for (std::size_t c = 0; c < dim; ++c) acc[c] += s * row[c];
+      });
+    }
+  }
+
+  // Every bag of feature f: add(bag, sum, p) for its values p.
+  template <class Dim, class Add>
+  void pool_terms(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float* pooled, Add const& add) {
+    scratch_.resize(2 * dim);
+    float* out = pooled + layout.column(f);
+    for (std::size_t i = 0; i < ids.samples; ++i, out += layout.pooled_width()) {
       std::size_t const bag = f * ids.samples + i;
       std::size_t const first = ids.offsets[bag];
-      float const* const total = sum.sum(ids.offsets[bag + 1] - first, [&](float* acc, std::size_t k) {
-        prefetch(landing, first + k);
-        float const* const row = landing + where_[first + k];
-        if (plain) {
-          for (std::size_t c = 0; c < dim; ++c) acc[c] += row[c];
-        } else {
-          float const s = scale(kind, ids, bag, first + k);
-          for (std::size_t c = 0; c < dim; ++c) acc[c] += s * row[c];
-        }
-      });
-      float* const out = pooled + i * layout.pooled_width() + layout.column(f);
-      for (std::size_t c = 0; c < dim; ++c) out[c] = total[c];
+      detail::sum_in_blocks(dim, ids.offsets[bag + 1] - first, scratch_.data(), out,
+                            [&](float* acc, std::size_t k) { add(bag, acc, first + k); });
     }
   }
 
   template <class Dim>
   void pool_squares(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float const* landing, float* pooled) {
-    scratch_.resize(4 * dim);
-    detail::block_sum<Dim> sums{dim, scratch_.data()};
-    detail::block_sum<Dim> squares{dim, scratch_.data() + 2 * dim};
-    for (std::size_t i = 0; i < ids.samples; ++i) {
+    scratch_.resize(2 * dim);
+    float* out = pooled + layout.column(f);
+    for (std::size_t i = 0; i < ids.samples; ++i, out += layout.pooled_width()) {
       std::size_t const bag = f * ids.samples + i;
       std::size_t const first = ids.offsets[bag];
       std::size_t const terms = ids.offsets[bag + 1] - first;
-      float const* const total = sums.sum(terms, [&](float* acc, std::size_t k) {
-        prefetch(landing, first + k);
+      detail::sum_in_blocks(dim, terms, scratch_.data(), out, [&](float* acc, std::size_t k) {
+        prefetch(dim, landing, first + k);
         float const w = weight(ids, first + k);
         float const* const row = landing + where_[first + k];
         for (std::size_t c = 0; c < dim; ++c) acc[c] += w * row[c];
       });
-      float* const out = pooled + i * layout.pooled_width() + layout.column(f);
-      for (std::size_t c = 0; c < dim; ++c) out[c] = total[c];
-      float const* const square = squares.sum(terms, [&](float* acc, std::size_t k) {
+      detail::sum_in_blocks(dim, terms, scratch_.data(), out + dim, [&](float* acc, std::size_t k) {
         float const w = weight(ids, first + k);
         float const* const row = landing + where_[first + k];
         for (std::size_t c = 0; c < dim; ++c) {
@@ -187,7 +182,6 @@ class pooler {
           acc[c] += x * x;
         }
       });
-      for (std::size_t c = 0; c < dim; ++c) out[dim + c] = square[c];
     }
   }
 
@@ -195,6 +189,7 @@ class pooler {
   void copy_rows(Dim dim, jagged const& ids, std::size_t f, float const* landing, float* rows) {
     std::size_t const end = ids.offsets[(f + 1) * ids.samples];
     for (std::size_t p = ids.offsets[f * ids.samples]; p < end; ++p) {
+      prefetch(dim, landing, p);
       float const* const row = landing + where_[p];
       for (std::size_t c = 0; c < dim; ++c) rows[c] = row[c];
       rows += dim;
@@ -210,23 +205,45 @@ class pooler {
     }
   }
 
+  // Every entry of table t: add(use, entry, sum) for its uses, in their order.
+  template <class Dim, class AddressOf, class Add>
+  void sum_uses(Dim dim, micro_route const& route, std::size_t t, float* out, AddressOf const& address_of, Add const& add) {
+    scratch_.resize(2 * dim);
+    occurrence const* const uses = route.uses.data();
+    std::size_t const end = route.entry_start[route.table_entry[t + 1]];
+    for (std::size_t e = route.table_entry[t]; e < route.table_entry[t + 1]; ++e) {
+      std::size_t const first = route.entry_start[e];
+      detail::sum_in_blocks(dim, route.entry_start[e + 1] - first, scratch_.data(), out + route.entry_offset[e],
+                            [&](float* acc, std::size_t k) {
+                              std::size_t const u = first + k;
+                              if (u + detail::prefetch_distance < end)
+                                detail::prefetch_row(address_of(uses[u + detail::prefetch_distance]), dim);
+                              add(uses[u], e, acc);
+                            });
+    }
+  }
+
+  // Where the gradient of a use lies.
   template <class Dim>
-  void add_use(Dim dim, jagged const& ids, occurrence const& use, float const* d_pooled, std::size_t ld, float const* v, float* acc) const {
+  float const* gradient_of(Dim dim, occurrence const& use, float const* d_pooled, std::size_t ld) const {
+    feature_plan const& plan = plans_[use.feature];
+    if (plan.pooling == pooling::none) return plan.d_rows + (use.position - plan.first_value) * dim;
+    return d_pooled + use.sample * ld + plan.column;
+  }
+
+  template <class Dim>
+  void add_use(Dim dim, jagged const& ids, occurrence const& use, float const* d, float const* v, float* acc) const {
     feature_plan const& plan = plans_[use.feature];
     if (plan.pooling == pooling::none) {
-      float const* const d = plan.d_rows + (use.position - plan.first_value) * dim;
       for (std::size_t c = 0; c < dim; ++c) acc[c] += d[c];
-      return;
-    }
-    float const* const d = d_pooled + use.sample * ld + plan.column;
-    if (plan.pooling == pooling::sum_and_squares) {
+    } else if (plan.pooling == pooling::sum_and_squares) {
       float const w = weight(ids, use.position);
       float const twice = 2.0f * (w * w);
       for (std::size_t c = 0; c < dim; ++c) acc[c] += w * d[c] + twice * v[c] * d[dim + c];
-      return;
+    } else {
+      float const s = scale(plan.pooling, ids, use.feature * ids.samples + use.sample, use.position);
+      for (std::size_t c = 0; c < dim; ++c) acc[c] += s * d[c];
     }
-    float const s = scale(plan.pooling, ids, use.feature * ids.samples + use.sample, use.position);
-    for (std::size_t c = 0; c < dim; ++c) acc[c] += s * d[c];
   }
 
   exec::buffer<std::uint32_t> where_;  // per value: place of its row in the landing buffer

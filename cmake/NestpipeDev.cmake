@@ -35,6 +35,7 @@ target_link_libraries(nestpipe_all INTERFACE nestpipe::nestpipe nestpipe::math
   $<TARGET_NAME_IF_EXISTS:nestpipe::zlib> $<TARGET_NAME_IF_EXISTS:nestpipe::json>)
 
 include(NestpipeAddTest)
+include(NestpipeEmulation)
 
 # How our tests start MPI ranks: more ranks than cores, no pinning (several tests run at once), as root too, in containers without ssh or ptrace rights.
 if(TARGET nestpipe::mpi)

@@ -1,0 +1,31 @@
+# nestpipe_add_emulated_test(path [TIMEOUT s]): tests/<path>.cpp against the emulated CUDA device of tests/emulation, whose folder of headers stands in for
+# the toolkit's. The compiler reports every access (-fsanitize=thread), the emulation listens in place of the sanitizer's library: so not in sanitizer builds.
+set(NESTPIPE_HAS_EMULATION FALSE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT NESTPIPE_SANITIZE)
+  set(NESTPIPE_HAS_EMULATION TRUE)
+endif()
+
+function(nestpipe_add_emulated_test path)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LIBS")
+  if(NOT NESTPIPE_HAS_EMULATION)
+    return()
+  endif()
+  set(_emulation "${PROJECT_SOURCE_DIR}/tests/emulation")
+  if(NOT TARGET nestpipe_emulation)
+    add_library(nestpipe_emulation OBJECT "${_emulation}/emulation.cpp")
+    target_include_directories(nestpipe_emulation PRIVATE "${_emulation}/include" "${PROJECT_SOURCE_DIR}/tests")
+    target_link_libraries(nestpipe_emulation PRIVATE nestpipe::nestpipe nestpipe_dev)
+  endif()
+  string(REPLACE "/" "." target "test.${path}")
+  add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${path}.cpp")
+  target_include_directories(${target} PRIVATE "${_emulation}/include" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${target} PRIVATE nestpipe_all nestpipe_dev nestpipe_test_main nestpipe_emulation ${CMAKE_DL_LIBS} ${arg_LIBS})
+  target_compile_options(${target} PRIVATE -fsanitize=thread)  # of the compiler only, not of the linker
+  target_compile_definitions(${target} PRIVATE NESTPIPE_SHARED_DATA_DIR="${NESTPIPE_SHARED_DATA_DIR}")
+  set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)  # names of kernels in messages
+  add_test(NAME ${path} COMMAND ${target})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set_tests_properties(${path} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS emulated)
+endfunction()

@@ -74,6 +74,15 @@ optimizer_flags add_optimizer(CLI::App& app, std::string const& prefix, optimize
   return flags;
 }
 
+/// Flags that this optimizer reads, prefix aside.
+std::vector<std::string> numbers_of(std::string const& optimizer) {
+  if (optimizer == "momentum") return {"lr", "l2", "momentum"};
+  if (optimizer == "adagrad" || optimizer == "rowwise_adagrad") return {"lr", "l2", "eps", "initial-accumulator"};
+  if (optimizer == "adam") return {"lr", "l2", "eps", "beta1", "beta2"};
+  if (optimizer == "ftrl") return {"lr", "l2", "l1", "beta1"};
+  return {"lr", "l2"};
+}
+
 std::string bucket_text(std::string const& text, options& o) {
   // NAME:K or NAME:K:only; the name itself may hold colons.
   std::string rest = text;
@@ -317,6 +326,15 @@ parsed parse(int argc, char** argv) {
 #endif
   }
   check(o);
+  for (bool const dense : {false, true}) {
+    std::string const& name = dense ? o.dense_part.name : o.rows.name;
+    auto const known = numbers_of(name);
+    for (auto const& [option, value] : (dense ? dense_flags : row_flags).numbers) {
+      std::string const flag = option->get_name().substr(dense ? 8 : 2);
+      require(option->count() == 0 || std::find(known.begin(), known.end(), flag) != known.end(), option->get_name() + " does nothing with the optimizer " + name, {},
+              "leave it out; " + name + " reads " + list_of(known));
+    }
+  }
   if (app.count("--total-micro-batches") != 0) {
     positive("--total-micro-batches", total_micro_batches);
     require(total_micro_batches % o.ranks == 0, std::to_string(total_micro_batches) + " micro-batches do not divide among " + std::to_string(o.ranks) + " ranks", {},

@@ -22,6 +22,9 @@ struct optimizer_choice {
   double initial_accumulator = -1;
 };
 
+/// Numbers of an optimizer by name.
+using optimizer_numbers = std::vector<std::pair<std::string, double>>;
+
 struct options {
   // data
   std::vector<std::string> data, valid, test;

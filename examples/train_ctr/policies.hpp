@@ -118,6 +118,28 @@ inline any_optimizer make_optimizer(optimizer_choice const& o) {
   return done(common(np::optimizer::adam{}));
 }
 
+/// The numbers an optimizer works with, its own defaults included, by the names of their flags.
+inline optimizer_numbers numbers_of(any_optimizer const& chosen) {
+  optimizer_numbers out;
+  np::optimizer::with_concrete(chosen, [&](auto const& made) {
+    out.emplace_back("lr", made.rate);
+    if constexpr (requires { made.weight_decay; }) out.emplace_back("l2", made.weight_decay);
+    if constexpr (requires { made.lambda2; }) {
+      out.emplace_back("l2", made.lambda2);
+      out.emplace_back("l1", made.lambda1);
+      out.emplace_back("beta1", made.beta);
+    }
+    if constexpr (requires { made.eps; }) out.emplace_back("eps", made.eps);
+    if constexpr (requires { made.beta2; }) {
+      out.emplace_back("beta1", made.beta1);
+      out.emplace_back("beta2", made.beta2);
+    }
+    if constexpr (requires { made.momentum_factor; }) out.emplace_back("momentum", made.momentum_factor);
+    if constexpr (requires { made.initial_accumulator; }) out.emplace_back("initial_accumulator", made.initial_accumulator);
+  });
+  return out;
+}
+
 inline trainer::policies make_policies(options const& o) {
   trainer::policies p;
   p.model = make_model(o);

@@ -30,15 +30,13 @@ json curve(report const& r, double nestpipe::metric::summary::* member) {
   return a;
 }
 
-json optimizer(optimizer_choice const& o) {
-  json j{{"name", o.name}, {"l2", o.l2}, {"l1", o.l1}};
-  for (auto const& [name, value] : {std::pair{"lr", o.rate}, std::pair{"eps", o.eps}, std::pair{"beta1", o.beta1}, std::pair{"beta2", o.beta2}, std::pair{"momentum", o.momentum},
-                                    std::pair{"initial_accumulator", o.initial_accumulator}})
-    j[name] = value >= 0 ? json(value) : json("default");
+json optimizer(std::string const& name, optimizer_numbers const& numbers) {
+  json j{{"name", name}};
+  for (auto const& [number, value] : numbers) j[number] = value;
   return j;
 }
 
-json configuration(options const& o) {
+json configuration(options const& o, report const& r) {
   json buckets = json::object();
   for (auto const& [name, k] : o.buckets) buckets[name] = k;
   return {{"command_line", o.given},
@@ -66,8 +64,8 @@ json configuration(options const& o) {
           {"bottom", o.bottom},
           {"storage", o.storage},
           {"shards", o.shards},
-          {"optimizer", optimizer(o.rows)},
-          {"dense_optimizer", optimizer(o.dense_part)},
+          {"optimizer", optimizer(o.rows.name, r.row_numbers)},
+          {"dense_optimizer", optimizer(o.dense_part.name, r.dense_numbers)},
           {"warmup_steps", o.warmup_steps},
           {"decay_start", o.decay_start},
           {"decay_steps", o.decay_steps},
@@ -152,7 +150,7 @@ std::string to_json(options const& o, report const& r) {
          {"skipped_lines", r.skipped_lines},
          {"malformed_examples", r.complaints},
          {"stopped", r.stopped},
-         {"configuration", configuration(o)}};
+         {"configuration", configuration(o, r)}};
   return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -40,6 +40,7 @@ struct report {
   nestpipe::trace::stage_times times;                    ///< of rank 0
   std::vector<std::pair<std::uint64_t, std::uint64_t>> rss_at;  ///< (step, bytes)
   bool stopped = false;
+  optimizer_numbers row_numbers, dense_numbers;
 };
 
 std::string to_json(options const& o, report const& r);

@@ -150,6 +150,8 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
 
   report r;
   r.best_auc = in.best_auc;
+  r.row_numbers = numbers_of(make_optimizer(o.rows));
+  r.dense_numbers = numbers_of(make_optimizer(o.dense_part));
   r.features = in.train.schema().features.size();
   r.dense_columns = in.train.schema().dense;
   std::optional<best_place> best;
@@ -207,6 +209,8 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
     r.stopped = fit.stopped;
     r.seconds = fit.seconds - outside;
     r.train_loss = fit.loss;
+    if (first && r.steps == 0 && !r.stopped && steps_before != 0)
+      watch.say("nothing left to train: " + o.resume + " is at step " + std::to_string(steps_before) + ", epoch " + std::to_string(t->position().epoch) + "; raise --epochs or --steps");
     bool const unfinished = r.epochs.empty() || r.epochs.back().steps != t->engine().step();
     if (unfinished && fit.steps > 0 && !fit.stopped) end_epoch(t->position().epoch, fit);
     if (r.epochs.empty()) {

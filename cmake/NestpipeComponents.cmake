@@ -3,7 +3,7 @@
 #
 #   nestpipe_add_component(NAME)   finds the toolkit; sets nestpipe_NAME_FOUND in the caller and, when found, makes nestpipe::NAME
 #
-set(nestpipe_components mpi cuda nccl onednn eigen zlib json)
+set(nestpipe_components mpi cuda nccl onednn eigen zlib json rocksdb)
 
 # What to install on Debian for each, for the sentence of an error.
 set(nestpipe_mpi_package "libopenmpi-dev and openmpi-bin")
@@ -13,6 +13,7 @@ set(nestpipe_onednn_package "libdnnl-dev")
 set(nestpipe_eigen_package "libeigen3-dev")
 set(nestpipe_zlib_package "zlib1g-dev")
 set(nestpipe_json_package "nlohmann-json3-dev")
+set(nestpipe_rocksdb_package "librocksdb-dev")
 
 function(_nestpipe_interface name)  # arguments after the name: what it links
   if(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
@@ -94,6 +95,14 @@ macro(nestpipe_add_component name)
     if(TARGET nlohmann_json::nlohmann_json)
       set(nestpipe_json_FOUND TRUE)
       _nestpipe_interface(json nlohmann_json::nlohmann_json)
+    endif()
+
+  elseif("${name}" STREQUAL "rocksdb")
+    # Tables on disk without an index in memory (storage::rocksdb).
+    find_package(RocksDB 7.0 QUIET MODULE)
+    if(RocksDB_FOUND)
+      set(nestpipe_rocksdb_FOUND TRUE)
+      _nestpipe_interface(rocksdb RocksDB::rocksdb-shared)
     endif()
   endif()
 endmacro()

@@ -14,6 +14,7 @@ set(_signs_onednn "<(dnnl|oneapi/)[^>]*>")
 set(_signs_eigen "<Eigen/[^>]*>")
 set(_signs_zlib "<zlib\\.h>")
 set(_signs_json "<nlohmann/[^>]*>")
+set(_signs_rocksdb "<rocksdb/[^>]*>")
 
 foreach(header IN LISTS _headers)
   file(STRINGS "${PROJECT_SOURCE_DIR}/include/${header}" _lines REGEX "^ *# *include")

@@ -12,5 +12,5 @@ configure_package_config_file(cmake/nestpipeConfig.cmake.in "${PROJECT_BINARY_DI
 # Below 1.0 a minor version may change interfaces. Headers have no word size.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/nestpipeConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/nestpipeConfig.cmake" "${PROJECT_BINARY_DIR}/nestpipeConfigVersion.cmake"
-  cmake/NestpipeComponents.cmake cmake/FindDNNL.cmake cmake/FindNCCL.cmake DESTINATION "${_where}")
+  cmake/NestpipeComponents.cmake cmake/FindDNNL.cmake cmake/FindNCCL.cmake cmake/FindRocksDB.cmake DESTINATION "${_where}")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -7,7 +7,7 @@ option(NESTPIPE_INSTALL "Make the install rules" ${PROJECT_IS_TOP_LEVEL})
 set(NESTPIPE_SANITIZE "" CACHE STRING "Sanitizers of our own programs: empty, 'address,undefined' or 'thread'")
 set(NESTPIPE_SHARED_DATA_DIR "${PROJECT_SOURCE_DIR}/../shared/data" CACHE PATH "Real click logs that tests read where present")
 
-foreach(_name MPI CUDA NCCL ONEDNN EIGEN ZLIB JSON)
+foreach(_name MPI CUDA NCCL ONEDNN EIGEN ZLIB JSON ROCKSDB)
   set(NESTPIPE_ENABLE_${_name} AUTO CACHE STRING "AUTO (on where found), ON (must be found) or OFF")
   set_property(CACHE NESTPIPE_ENABLE_${_name} PROPERTY STRINGS AUTO ON OFF)
 endforeach()

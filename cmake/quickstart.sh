@@ -16,7 +16,7 @@ export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=true
 
 # Why each package is needed stands beside the find_package call that looks for it.
 packages_train=(g++ cmake ninja-build ccache libdnnl-dev libeigen3-dev nlohmann-json3-dev libcli11-dev zlib1g-dev)
-packages_test=("${packages_train[@]}" doctest-dev libopenmpi-dev openmpi-bin clang)
+packages_test=("${packages_train[@]}" doctest-dev libopenmpi-dev openmpi-bin librocksdb-dev clang)
 
 say() { printf '%s\n' "$*"; }
 

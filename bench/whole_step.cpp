@@ -121,6 +121,7 @@ np::trainer_config make_config(arguments const& a, models const& m) {
   c.dim = a.dim;
   c.batch_size = a.batch;
   c.micro_batches = a.micro_batches;
+  c.threads = a.threads;
   c.steps = a.warm_up + a.steps;
   c.epochs = 1'000'000;
   auto const request = m.request(a.dim);

@@ -194,7 +194,7 @@ parsed parse(int argc, char** argv) {
   app.get_formatter()->column_width(38);
   std::string task = "binary", delimiter, separator;
   std::vector<std::string> bucketize;
-  std::uint64_t total_micro_batches = 0, threads = 1;
+  std::uint64_t total_micro_batches = 0;
   bool no_header = false;
 
   std::string g = "Data";
@@ -270,7 +270,7 @@ parsed parse(int argc, char** argv) {
   app.add_flag("--reuse-rows", o.reuse_rows, "a row goes to a rank once per batch and stays: fewer bytes, more memory")->group(g);
   app.add_option("--link-latency", o.link_latency, "emulated links between ranks: seconds a message [0: none]")->group(g);
   app.add_option("--link-bandwidth", o.link_bandwidth, "emulated links between ranks: bytes a second [0: no limit]")->group(g);
-  app.add_option("--threads", threads, "of one rank [1]")->group(g);
+  app.add_option("--threads", o.threads, "of one rank: so many micro-batches are computed at once; same results [1]")->group(g);
 
   g = "Results";
   app.add_option("--save", o.save, "directory for a checkpoint of the last state")->group(g);
@@ -300,10 +300,7 @@ parsed parse(int argc, char** argv) {
     throw nestpipe::config_error{e.what(), {}, "train_ctr --help lists the flags"};
   }
 
-  if (threads != 1) {
-    positive("--threads", threads);
-    later("--threads above 1");
-  }
+  positive("--threads", o.threads);
   one_of("--task", task, {"binary", "regression"});
   o.regression = task == "regression";
   o.header = !no_header;

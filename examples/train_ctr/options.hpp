@@ -86,6 +86,7 @@ struct options {
   std::uint64_t tune_steps = 0;      // per variant of the schedule; 0: as given
   std::uint64_t ranks = 1;
   std::uint64_t micro_batches = 1;  // of one rank
+  std::uint64_t threads = 1;        // likewise
   double link_latency = 0, link_bandwidth = 0;  // emulated; 0: none
   bool mpi = false;                 // ranks are the processes of an MPI job
 

@@ -158,6 +158,7 @@ inline np::trainer_config make_config(options const& o) {
   c.task = o.regression ? np::model::task::regression : np::model::task::binary;
   c.batch_size = o.batch_size;
   c.micro_batches = o.micro_batches;
+  c.threads = o.threads;
   c.epochs = o.epochs;
   c.steps = o.steps;
   c.seed = o.seed;

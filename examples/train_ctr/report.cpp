@@ -90,7 +90,7 @@ json configuration(options const& o, report const& r) {
           {"tune_steps", o.tune_steps},
           {"link_latency", o.link_latency},
           {"link_bandwidth", o.link_bandwidth},
-          {"threads", 1}};
+          {"threads", o.threads}};
 }
 
 std::uint64_t peak_rss() {

@@ -88,6 +88,7 @@ class trainer {
     c.task = config_.task;
     c.batch_size = config_.batch_size;
     c.micro_batches = config_.micro_batches;
+    c.threads = config_.threads;
     c.seed = config_.seed;
     c.shards = config_.shards;
     c.slots = config_.batches_in_flight;
@@ -305,7 +306,7 @@ class trainer {
   template <class Dataset>
   engine::feed make_feed(Dataset const& dataset) {
     return engine::feed::make(dataset, comm_, engine_->input(),
-                              {config_.batch_size, config_.micro_batches, comm_.rank(), comm_.size(), config_.per_rank_files});
+                              {config_.batch_size, config_.micro_batches, comm_.rank(), comm_.size(), config_.per_rank_files, &engine_->helpers()});
   }
 
   embedding_layout layout_for(schema const& columns) const {

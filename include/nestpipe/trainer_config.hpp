@@ -28,6 +28,9 @@ struct trainer_config {
 
   std::size_t batch_size = 2048;    ///< rows of a *global* batch; the loss is the mean over its good samples
   std::size_t micro_batches = 1;    ///< of one rank. Results depend on ranks * micro_batches, not on either alone
+  /// Threads that compute for one rank: so many micro-batches at once, and shares of what is done row by row. Give a rank at least as
+  /// many micro-batches. Results do not depend on it; the same on every rank.
+  std::size_t threads = 1;
   std::uint64_t epochs = 1;
   std::uint64_t steps = 0;          ///< stop after so many global batches; 0: no limit
   std::uint64_t seed = 1;

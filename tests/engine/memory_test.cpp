@@ -68,7 +68,7 @@ struct mark {
 
 using schedules = np::schedule::any_of<np::schedule::sequential, np::schedule::prefetch, np::schedule::nested>;
 
-void check_flat(std::string const& name, schedules schedule, std::size_t ranks, std::uint64_t steps, std::size_t batch) {
+void check_flat(std::string const& name, schedules schedule, std::size_t ranks, std::uint64_t steps, std::size_t batch, std::size_t threads = 1) {
   std::array<std::uint64_t, 4> const at{steps / 4, steps / 2, steps * 3 / 4, steps};
   std::array<mark, 4> marks{};
   np::comm::threads::run(ranks, [&](np::comm::threads& comm) {
@@ -82,6 +82,7 @@ void check_flat(std::string const& name, schedules schedule, std::size_t ranks, 
     np::trainer_config c;
     c.batch_size = batch;
     c.micro_batches = 4 / ranks;
+    c.threads = threads;
     c.dim = 8;
     if (comm.rank() == 0) {
       c.on_step = [&](np::progress const& p) {
@@ -114,4 +115,5 @@ TEST_CASE("no allocation and no growth after warm-up") {
   check_flat("sequential, 1 rank", np::schedule::sequential{}, 1, steps, batch);
   check_flat("prefetch, 2 ranks", np::schedule::prefetch{}, 2, steps, batch);
   check_flat("nested, 2 ranks", np::schedule::nested{}, 2, steps, batch);
+  check_flat("nested, 1 rank of 3 threads", np::schedule::nested{}, 1, steps, batch, 3);
 }

@@ -35,6 +35,10 @@ for model in dlrm fm; do
     done
   done
   same "$model, early rows off" "$program" "${base[@]}" --model $model --ranks 2 --micro-batches 4 --schedule nested --early-rows off --split-backward off
+  for threads in 2 3; do
+    same "$model, $threads threads of one rank" "$program" "${base[@]}" --model $model --micro-batches 8 --threads $threads --schedule nested
+  done
+  same "$model, 2 ranks of 2 threads" "$program" "${base[@]}" --model $model --ranks 2 --micro-batches 4 --threads 2 --schedule sequential
   if [[ -n "${NESTPIPE_MPIRUN:-}" ]]; then
     for ranks in 1 2 4; do
       for schedule in prefetch nested; do

@@ -87,7 +87,7 @@ refuse 2 'tiered comes in a later version' $small --storage tiered
 refuse 2 'rocksdb comes in a later version' $small --storage rocksdb
 refuse 2 "--cluster: there is no 'best'" $small --cluster best
 refuse 2 '--cluster-groups 3 must be a multiple of the 2 ranks' $small --ranks 2 --cluster-groups 3
-refuse 2 '--threads above 1 comes in a later version' $small --threads 2
+refuse 2 '--threads must be at least 1' $small --threads 0
 refuse 2 'per-rank comes in a later version' $small --files per-rank
 
 # What is found on opening or reading: 1.

@@ -14,6 +14,7 @@ struct engine_config {
   enum model::task task = model::task::binary;
   std::size_t batch_size = 2048;     ///< global, rows
   std::size_t micro_batches = 1;     ///< of one rank
+  std::size_t threads = 1;           ///< that compute for this rank; the same on every rank. Same bits for any number
   std::uint64_t seed = 1;
   std::uint32_t shards = 1024;       ///< fixed for the life of a model
   std::uint32_t slots = 6;           ///< batches that may be in flight, at least 2
@@ -37,6 +38,7 @@ struct engine_config {
 inline engine_config checked(engine_config c, std::size_t world_size) {
   require(c.batch_size > 0, "batch size must be at least 1", {}, "set batch_size");
   require(c.micro_batches > 0, "micro-batches per rank must be at least 1", {}, "set micro_batches");
+  require(c.threads > 0 && c.threads <= 1024, "threads of a rank must be from 1 to 1024", {}, "set threads");
   require(c.windows == 1 || c.windows == 2, "a schedule uses one or two windows", "schedule", "return 1 or 2 from windows()");
   require(!c.early_rows || c.windows == 2, "early rows need two windows", "schedule", "use dual_buffer");
   require(c.slots >= 2 * c.windows && c.slots <= 64, "batches in flight must be from 2 (4 with two windows) to 64", {}, "set batches_in_flight");

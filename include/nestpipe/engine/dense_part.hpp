@@ -5,6 +5,7 @@
 #include <nestpipe/core/digest.hpp>
 #include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/exec/buffer.hpp>
+#include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/model/model.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
@@ -47,7 +48,7 @@ class dense_part {
 
   /// One update of every parameter with the summed gradient. O(parameters).
   /// @param gradient  (size()), clipped in place by its global norm when `clip` is active
-  void update(std::span<float> gradient, optimizer::clip_by_norm clip, std::uint64_t step, float rate_factor) {
+  void update(std::span<float> gradient, optimizer::clip_by_norm clip, std::uint64_t step, float rate_factor, exec::worker_pool& helpers) {
     clip.apply(gradient.data(), gradient.size());
     optimizer::with_concrete(optimizer_, [&](auto const& o) {
       auto const constants = o.prepare(step, rate_factor);
@@ -57,13 +58,13 @@ class dense_part {
       for (auto const& p : parameters_) {
         std::size_t const state_floats = o.state_size(p.cols);
         with_fixed_dim(p.cols, [&](auto cols) {
-          for (std::size_t r = 0; r < p.rows; ++r) {
-            o.update(value, state, g, cols, constants);
-            value += cols;
-            state += state_floats;
-            g += cols;
-          }
+          helpers.ranges(p.rows, small_part / p.cols + 1, [&](std::size_t first, std::size_t last) {
+            for (std::size_t r = first; r < last; ++r) o.update(value + r * cols, state + r * state_floats, g + r * cols, cols, constants);
+          });
         });
+        value += p.size();
+        state += p.rows * state_floats;
+        g += p.size();
       }
     });
   }
@@ -93,6 +94,8 @@ class dense_part {
   Optimizer const& optimizer() const { return optimizer_; }
 
  private:
+  static constexpr std::size_t small_part = 16'384;  // floats: fewer are not worth waking a thread for
+
   Optimizer optimizer_;
   std::vector<model::parameter> parameters_;
   exec::buffer<float> values_;

@@ -11,12 +11,14 @@
 #include <nestpipe/engine/exchanger.hpp>
 #include <nestpipe/engine/feed.hpp>
 #include <nestpipe/engine/micro_batch.hpp>
+#include <nestpipe/engine/micro_groups.hpp>
 #include <nestpipe/engine/not_finite.hpp>
 #include <nestpipe/engine/reduction_buckets.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
 #include <nestpipe/engine/version_ledger.hpp>
 #include <nestpipe/exec/stage.hpp>
+#include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/reduction/reduction.hpp>
 
 #include <algorithm>
@@ -39,6 +41,8 @@ class engine {
   engine(engine_config config, Model model, Storage const& storage, Comm comm, RowOptimizer const& row_optimizer,
          DenseOptimizer const& dense_optimizer, Reduction reduction)
       : config_{checked(std::move(config), comm.size())},
+        groups_{config_.micro_batches, config_.threads},
+        helpers_{config_.threads},
         model_{std::move(model)},
         comm_{std::move(comm)},
         rows_{storage, row_optimizer},
@@ -59,6 +63,10 @@ class engine {
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
     windows_.resize(config_.windows);
+    micro_ = std::vector<micro_batch<Model>>(groups_.buffers());
+    landing_ = std::vector<exec::buffer<float>>(groups_.buffers());
+    key_gradients_ = std::vector<exec::buffer<float>>(groups_.buffers());
+    micro_loss_.assign(groups_.buffers(), 0.0f);
     for (auto& w : windows_) rows_.shape(w);
   }
 
@@ -125,6 +133,10 @@ class engine {
   std::uint64_t next_batch() const { return next_batch_; }
   batch_info const& info(std::uint64_t batch) const { return slots_[batch % slots_.size()].info; }
   engine_config const& config() const { return config_; }
+  /// What one op of the schedule handles of a batch's micro-batches.
+  micro_groups const& groups() const { return groups_; }
+  /// The threads of this rank beside its lanes.
+  exec::worker_pool& helpers() { return helpers_; }
   std::uint64_t step() const { return step_; }
   std::uint64_t samples() const { return samples_; }
   /// Data rows and malformed rows routed so far, over all ranks.
@@ -162,7 +174,9 @@ class engine {
     std::uint64_t rows = 0, gradients = 0, landing = 0;
   };
   exchange_bytes exchanged() const {
-    return {exchanger_.row_bytes(), exchanger_.gradient_bytes(), (landing_[0].capacity() + landing_[1].capacity()) * sizeof(float)};
+    std::uint64_t floats = 0;
+    for (auto const& l : landing_) floats += l.capacity();
+    return {exchanger_.row_bytes(), exchanger_.gradient_bytes(), floats * sizeof(float)};
   }
 
   /// What clustering has saved of this rank's rows, over all batches read. Lanes must be idle.
@@ -178,7 +192,7 @@ class engine {
     for (std::uint64_t b = 0;; ++b) {
       source.read(epoch, b, b, scoring_);
       batch_header const total = router_.route(config_.layout, scoring_, header(scoring_), {"route (evaluation)", b});
-      rows_.retrieve(scoring_.owner, windows_[0], absent_row::missing);
+      rows_.retrieve(scoring_.owner, windows_[0], absent_row::missing, helpers_);
       for (std::size_t j = 0; j < config_.micro_batches; ++j) {
         exchanger_.rows(router_.shape(), scoring_, j, exec::portion::all, windows_[0], landing_[0], {"exchange_rows (evaluation)", b});
         sample_block const& block = scoring_.blocks[j];
@@ -213,26 +227,30 @@ class engine {
       case stage::read: read(o.batch, slot); break;
       case stage::stage: break;  // host memory is the compute space
       case stage::route: route(o.batch, slot); break;
-      case stage::retrieve: rows_.retrieve(slot.owner, window(slot), absent_row::initial); break;
+      case stage::retrieve: rows_.retrieve(slot.owner, window(slot), absent_row::initial, helpers_); break;
       case stage::refresh:
-        if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot));
+        if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot), helpers_);
         break;
       case stage::exchange_rows:
-        if constexpr (rows_type::stamped) check_versions(slot, o);
-        exchanger_.rows(router_.shape(), slot, o.part, o.rows, window(slot), landing(slot, o.part), at);
+        for (std::size_t k = 0; k < groups_.size(o.part); ++k) {
+          std::size_t const j = groups_.first(o.part) + k;
+          if constexpr (rows_type::stamped) check_versions(slot, o, j);
+          exchanger_.rows(router_.shape(), slot, j, o.rows, window(slot), landing(slot, o.part, k), at);
+        }
         break;
       case stage::forward_backward: forward_backward(slot, o.part); break;
       case stage::weight_gradients: weight_gradients(slot, o); break;
       case stage::exchange_gradients:
-        exchanger_.gradients(router_.shape(), slot, o.part, key_gradients_[turn(slot, o.part)], window(slot), at);
+        for (std::size_t k = 0; k < groups_.size(o.part); ++k)
+          exchanger_.gradients(router_.shape(), slot, groups_.first(o.part) + k, key_gradients_[buffer(slot, o.part, k)], window(slot), at);
         break;
       case stage::reduce_dense: reduction_.reduce(reduce_channel_, buckets_[o.part].first, buckets_[o.part].last, at); break;
       case stage::update_rows:
         rows_.update(window(slot), o.rows == exec::portion::late ? &slot.after->shared : nullptr, o.rows, {config_.row_clip_norm},
-                     slot.info.step, row_rate_.factor(slot.info.step));
+                     slot.info.step, row_rate_.factor(slot.info.step), helpers_);
         break;
       case stage::update_dense: update_dense(slot); break;
-      case stage::write_back: rows_.write_back(slot.owner, window(slot)); break;
+      case stage::write_back: rows_.write_back(slot.owner, window(slot), helpers_); break;
     }
   }
 
@@ -244,12 +262,11 @@ class engine {
   // Windows alternate over trained batches: one without samples uses none.
   embedding::window& window(batch_slot const& slot) { return windows_[slot.info.step % windows_.size()]; }
 
-  // Which of the two landing buffers a micro-batch uses: they alternate over batches too.
-  std::size_t turn(batch_slot const& slot, std::size_t part) const { return (slot.info.step * config_.micro_batches + part) % 2; }
+  std::size_t buffer(batch_slot const& slot, std::size_t group, std::size_t k) const { return groups_.buffer(slot.info.step, group, k); }
 
   // Rows that are used again stay for the whole batch, so the two buffers alternate over batches.
-  exec::buffer<float>& landing(batch_slot const& slot, std::size_t part) {
-    return landing_[config_.reuse_rows ? slot.info.step % 2 : turn(slot, part)];
+  exec::buffer<float>& landing(batch_slot const& slot, std::size_t group, std::size_t k) {
+    return landing_[config_.reuse_rows ? slot.info.step % 2 : buffer(slot, group, k)];
   }
 
   batch_header header(batch_slot const& slot) const {
@@ -284,14 +301,14 @@ class engine {
   }
 
   // Every row about to be sent must carry the last update before this batch.
-  void check_versions(batch_slot const& slot, exec::op const& o) {
-    bool const split = slot.source.micro[o.part].split;
+  void check_versions(batch_slot const& slot, exec::op const& o, std::size_t j) {
+    bool const split = slot.source.micro[j].split;
     if (!split && o.rows == exec::portion::early) return;
     std::vector<std::uint32_t> chosen;
     for (std::size_t r = 0; r < router_.shape().world_size; ++r) {
       for (std::size_t t = 0; t < rows_.tables(); ++t) {
         chosen.clear();
-        for (std::uint32_t const s : slot.owner.row_list(router_.shape(), r, o.part, t)) {
+        for (std::uint32_t const s : slot.owner.row_list(router_.shape(), r, j, t)) {
           bool const late = split && slot.shared.late(t)[s] != 0;
           if (!split || o.rows == exec::portion::all || late == (o.rows == exec::portion::late)) chosen.push_back(s);
         }
@@ -326,31 +343,43 @@ class engine {
                      "check the format and the columns named on the command line"};
   }
 
-  void forward_backward(batch_slot const& slot, std::size_t j) {
-    std::size_t const side = turn(slot, j);
-    auto& micro = micro_[side];
-    sample_block const& block = slot.blocks[j];
-    auto const& route = slot.source.micro[j];
-    float const* const values = dense_.values().data();
-    micro.forward(model_, values, config_.layout, block, route, landing(slot, j).data());
-    double const loss = micro.loss(model_, 1.0f / static_cast<float>(slot.info.samples));
-    micro_loss_[side] = static_cast<float>(loss / static_cast<double>(slot.info.samples));
-    key_gradients_[side].resize(route.floats);
-    micro.backward_inputs(model_, values, config_.layout, block, route, landing(slot, j).data(), key_gradients_[side].data());
+  void forward_backward(batch_slot const& slot, std::size_t group) {
+    helpers_.run(groups_.size(group), [&](std::size_t k) {
+      std::size_t const j = groups_.first(group) + k, at = buffer(slot, group, k);
+      auto& micro = micro_[at];
+      sample_block const& block = slot.blocks[j];
+      auto const& route = slot.source.micro[j];
+      float const* const values = dense_.values().data();
+      float const* const rows = landing(slot, group, k).data();
+      micro.forward(model_, values, config_.layout, block, route, rows);
+      double const loss = micro.loss(model_, 1.0f / static_cast<float>(slot.info.samples));
+      micro_loss_[at] = static_cast<float>(loss / static_cast<double>(slot.info.samples));
+      key_gradients_[at].resize(route.floats);
+      micro.backward_inputs(model_, values, config_.layout, block, route, rows, key_gradients_[at].data());
+    });
   }
 
   void weight_gradients(batch_slot const& slot, exec::op const& o) {
-    std::size_t const j = o.part, side = turn(slot, j);
-    std::span<float> const leaf = reduction_.leaf(j);
-    model::parameter_range range{0, leaf.size()};
-    if (o.buckets == 1) {
-      micro_[side].backward_weights(model_, dense_.values().data(), leaf.data());
+    std::size_t const group = o.part, first = groups_.first(group), members = groups_.size(group);
+    model::parameter_range const range = o.buckets == 1 ? model::parameter_range{0, dense_.size() + 1} : buckets_[o.bucket];
+    helpers_.run(members, [&](std::size_t k) {
+      std::size_t const at = buffer(slot, group, k);
+      std::span<float> const leaf = reduction_.leaf(first + k);
+      if (o.buckets == 1) {
+        micro_[at].backward_weights(model_, dense_.values().data(), leaf.data());
+      } else {
+        micro_[at].backward_weights_bucket(model_, o.bucket, dense_.values().data(), leaf.data());
+      }
+      if (range.last == leaf.size()) leaf[dense_.size()] = micro_loss_[at];
+    });
+    // Every element is added up in ascending order of micro-batches; elements are independent of each other.
+    if (config_.micro_batches > 1) {
+      helpers_.ranges(range.size(), small_part, [&](std::size_t from, std::size_t to) {
+        for (std::size_t k = 0; k < members; ++k) reduction_.add(first + k, range.first + from, range.first + to);
+      });
     } else {
-      range = buckets_[o.bucket];
-      micro_[side].backward_weights_bucket(model_, o.bucket, dense_.values().data(), leaf.data());
+      reduction_.add(first, range.first, range.last);
     }
-    if (range.last == leaf.size()) leaf[dense_.size()] = micro_loss_[side];
-    reduction_.add(j, range.first, range.last);
   }
 
   void update_dense(batch_slot const& slot) {
@@ -361,7 +390,7 @@ class engine {
                   "lower the learning rate, clip gradients, or check the dense columns"};
     }
     std::copy_n(sum.data(), gradient_.size(), gradient_.data());
-    dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step));
+    dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step), helpers_);
     if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
   }
 
@@ -372,7 +401,11 @@ class engine {
     return " (in " + std::string{exec::name(what)} + (what <= exec::stage::route ? ", batch " : ", step ") + std::to_string(where & 0xffffffffffffffULL) + ")";
   }
 
+  static constexpr std::size_t small_part = 16'384;  // floats: less is not worth waking a thread for
+
   engine_config config_;
+  micro_groups groups_;
+  exec::worker_pool helpers_;
   Model model_;
   Comm comm_;
   rows_type rows_;
@@ -400,10 +433,11 @@ class engine {
   batch_slot scoring_;
   batch_slot* last_routed_ = nullptr;  // the last trained batch of this run
   std::vector<embedding::window> windows_;
-  std::array<micro_batch<Model>, 2> micro_;
-  std::array<exec::buffer<float>, 2> landing_;
-  std::array<exec::buffer<float>, 2> key_gradients_;
-  std::array<float, 2> micro_loss_{};
+  // By buffer of a group's member.
+  std::vector<micro_batch<Model>> micro_;
+  std::vector<exec::buffer<float>> landing_;
+  std::vector<exec::buffer<float>> key_gradients_;
+  std::vector<float> micro_loss_;
   std::vector<model::parameter_range> buckets_;
   exec::buffer<float> gradient_;
 

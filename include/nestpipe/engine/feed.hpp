@@ -6,6 +6,7 @@
 #include <nestpipe/comm/comm.hpp>
 #include <nestpipe/data/data.hpp>
 #include <nestpipe/engine/batch.hpp>
+#include <nestpipe/exec/worker_pool.hpp>
 
 #include <array>
 #include <functional>
@@ -29,6 +30,7 @@ struct feed_shape {
   std::size_t rank = 0;
   std::size_t world_size = 1;
   bool per_rank = false;               ///< each rank has its own dataset and takes batch_size / world_size rows of it
+  exec::worker_pool* helpers = nullptr;  ///< parse micro-batches at the same time; must outlive the feed
 };
 
 namespace detail {
@@ -150,7 +152,7 @@ class feed {
       });
       slot.read = {frame == nullptr ? 0 : frame->rows, !shape.per_rank, frame == nullptr || frame->rows < rows};
       slot.blocks.resize(shape.micro_batches);
-      for (std::size_t j = 0; j < shape.micro_batches; ++j) {
+      auto const one = [&](std::size_t j) {
         row_range const range = shape.per_rank ? micro_batch_rows(j, shape.micro_batches, rows)
                                                : micro_batch_rows(j * shape.world_size + shape.rank, shape.micro_batches * shape.world_size, rows);
         if (frame == nullptr) {
@@ -158,6 +160,11 @@ class feed {
         } else {
           shared->dataset().parse(frame->data, range.first, range.last, slot.blocks[j]);
         }
+      };
+      if (shape.helpers != nullptr) {
+        shape.helpers->run(shape.micro_batches, one);
+      } else {
+        for (std::size_t j = 0; j < shape.micro_batches; ++j) one(j);
       }
       if (frame != nullptr) shared->release(frame);
     };

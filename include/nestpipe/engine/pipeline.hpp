@@ -33,7 +33,7 @@ class pipeline {
   }
 
   std::uint64_t first_batch() const { return engine_.next_batch(); }
-  std::uint32_t micro_batches() const { return static_cast<std::uint32_t>(engine_.config().micro_batches); }
+  std::uint32_t micro_batches() const { return static_cast<std::uint32_t>(engine_.groups().count()); }  // several may be one to the schedule
   std::uint64_t slots() const { return engine_.config().slots; }
   std::uint32_t buckets() const { return static_cast<std::uint32_t>(engine_.buckets().size()); }
   void drain() { executor_.drain(); }

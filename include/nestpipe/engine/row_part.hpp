@@ -6,6 +6,7 @@
 #include <nestpipe/embedding/overlap.hpp>
 #include <nestpipe/embedding/window.hpp>
 #include <nestpipe/exec/stage.hpp>
+#include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
 #include <nestpipe/storage/audited.hpp>
@@ -68,11 +69,10 @@ class row_part {
   }
 
   /// Reads the rows of a batch into its window. O(keys * row floats).
-  void retrieve(embedding::owner_route const& route, embedding::window& w, absent_row absent) {
+  void retrieve(embedding::owner_route const& route, embedding::window& w, absent_row absent, exec::worker_pool& helpers) {
     w.reset(route);
-    for (std::uint32_t t = 0; t < tables_.size(); ++t) {
+    table_by_table(route, helpers, [&](std::uint32_t t) {
       auto const keys = route.table_keys(t);
-      if (keys.empty()) continue;
       auto const handles = w.handles(t);
       if (absent == absent_row::initial) stores_[t].pin(keys);
       stores_[t].read(keys, handles, w.rows(t));
@@ -80,14 +80,14 @@ class row_part {
       for (std::size_t i = 0; i < keys.size(); ++i) {
         if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * w.row_floats(t), absent);
       }
-    }
+    });
   }
 
   /// One optimizer update per row that has a gradient. O(keys * row floats).
   /// @param next  what the next batch shares with this one; read for the late portion only
   /// @param portion  late: only rows that `next` shares, so that they can go on their way; early: those not updated yet
   void update(embedding::window& w, embedding::overlap const* next, exec::portion portion, optimizer::clip_by_norm clip, std::uint64_t step,
-              float rate_factor) const {
+              float rate_factor, exec::worker_pool& helpers) const {
     optimizer::with_concrete(optimizer_, [&](auto const& o) {
       auto const constants = o.prepare(step, rate_factor);
       for (std::size_t t = 0; t < tables_.size(); ++t) {
@@ -106,9 +106,14 @@ class row_part {
             has[i] = 2;  // done
           };
           if (portion == exec::portion::late) {
-            for (std::uint32_t const i : next->from(t)) one(i);
+            auto const shared = next->from(t);
+            helpers.ranges(shared.size(), small_part, [&](std::size_t first, std::size_t last) {
+              for (std::size_t k = first; k < last; ++k) one(shared[k]);
+            });
           } else {
-            for (std::size_t i = 0; i < has.size(); ++i) one(i);
+            helpers.ranges(has.size(), small_part, [&](std::size_t first, std::size_t last) {
+              for (std::size_t i = first; i < last; ++i) one(i);
+            });
           }
         });
       }
@@ -116,21 +121,24 @@ class row_part {
   }
 
   /// Copies the rows that `shared` names from the window just updated to the next one, state included.
-  void refresh(embedding::overlap const& shared, embedding::window const& from, embedding::window& to) const {
-    for (std::size_t t = 0; t < tables_.size(); ++t) to.copy_rows(t, from, shared.from(t), shared.to(t));
+  void refresh(embedding::overlap const& shared, embedding::window const& from, embedding::window& to, exec::worker_pool& helpers) const {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      helpers.ranges(shared.from(t).size(), small_part, [&](std::size_t first, std::size_t last) {
+        to.copy_rows(t, from, shared.from(t).subspan(first, last - first), shared.to(t).subspan(first, last - first));
+      });
+    }
   }
 
   /// Stores the rows of a window; a row that was new is created now. O(keys * row floats).
-  void write_back(embedding::owner_route const& route, embedding::window& w) {
-    for (std::size_t t = 0; t < tables_.size(); ++t) {
+  void write_back(embedding::owner_route const& route, embedding::window& w, exec::worker_pool& helpers) {
+    table_by_table(route, helpers, [&](std::uint32_t t) {
       auto const keys = route.table_keys(t);
-      if (keys.empty()) continue;
       auto const handles = w.handles(t);
       // Rows may have moved since retrieve: then the store looks them up again.
       if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
       stores_[t].write(keys, handles, w.rows(t));
       stores_[t].release(keys);
-    }
+    });
   }
 
   /// Adds every row with its state.
@@ -146,6 +154,21 @@ class row_part {
   }
 
  private:
+  static constexpr std::size_t small_part = 2048;  // rows: fewer are not worth waking a thread for
+
+  /// f(t) for every table that has keys; a store is used by one thread at a time.
+  template <class F>
+  void table_by_table(embedding::owner_route const& route, exec::worker_pool& helpers, F f) {
+    auto const one = [&](std::size_t t) {
+      if (!route.table_keys(t).empty()) f(static_cast<std::uint32_t>(t));
+    };
+    if (route.distinct_keys() >= 2 * small_part) {
+      helpers.run(tables_.size(), one);
+    } else {
+      for (std::size_t t = 0; t < tables_.size(); ++t) one(t);
+    }
+  }
+
   void first_value(std::uint32_t t, key_type key, float* row, absent_row absent) const {
     std::size_t const dim = tables_[t].dim;
     if constexpr (stamped) row[row_floats(t)] = storage::stamp_of(0);

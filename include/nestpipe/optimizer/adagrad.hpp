@@ -37,6 +37,7 @@ struct adagrad {
   NESTPIPE_HOST_DEVICE void update(float* __restrict__ row, float* __restrict__ state, float const* __restrict__ gradient,
                                    Dim dim, constants const& c) const {
     std::size_t const n = dim;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) {
       float const g = gradient[i] + c.weight_decay * row[i];
       float const s = state[i] + g * g;

@@ -56,6 +56,7 @@ struct adam {
                                    Dim dim, constants const& c) const {
     std::size_t const n = dim;
     float* __restrict__ const second = state + n;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) {
       float const g = gradient[i] + c.weight_decay * row[i];
       float const m = c.beta1 * state[i] + c.rest1 * g;

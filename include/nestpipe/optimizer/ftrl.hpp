@@ -46,6 +46,7 @@ struct ftrl {
                                    Dim dim, constants const& c) const {
     std::size_t const count = dim;
     float* __restrict__ const squares = state + count;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < count; ++i) {
       float const g = gradient[i];
       float const n = squares[i];

@@ -38,6 +38,7 @@ struct momentum {
                                    Dim dim, constants const& c) const {
     std::size_t const n = dim;
     if (nesterov) {
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = 0; i < n; ++i) {
         float const g = gradient[i] + c.weight_decay * row[i];
         float const b = c.momentum * state[i] + g;
@@ -45,6 +46,7 @@ struct momentum {
         row[i] -= c.rate * (g + c.momentum * b);
       }
     } else {
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = 0; i < n; ++i) {
         float const g = gradient[i] + c.weight_decay * row[i];
         float const b = c.momentum * state[i] + g;

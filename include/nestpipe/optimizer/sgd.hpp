@@ -29,6 +29,7 @@ struct sgd {
   NESTPIPE_HOST_DEVICE void update(float* __restrict__ row, float*, float const* __restrict__ gradient, Dim dim,
                                    constants const& c) const {
     std::size_t const n = dim;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) row[i] -= c.rate * (gradient[i] + c.weight_decay * row[i]);
   }
 

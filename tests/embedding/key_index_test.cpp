@@ -46,3 +46,31 @@ TEST_CASE("key_index takes a million copies of one key, and keys that differ in 
   for (std::uint64_t i = 0; i < 4096; ++i) CHECK(index.insert(i << 52) == i);
   CHECK(index.size() == 4096);
 }
+
+TEST_CASE("key_index: a batch is as its keys one by one, whatever its length") {
+  np::counter_random const random{4, 5, 6};
+  std::uint64_t draw = 0;
+  np::embedding::key_index single, batched;
+  for (std::size_t const n : {0U, 1U, 31U, 32U, 33U, 64U, 65U, 97U, 1000U, 70'000U}) {
+    for (std::uint64_t const range : {std::uint64_t{1}, std::uint64_t{40}, std::uint64_t{30'000}, ~std::uint64_t{0}}) {
+      std::vector<np::key_type> keys(n);
+      for (auto& key : keys) key = random.below(draw++, range);
+      single.reset(2 * n);
+      batched.reset(2 * n);
+      std::vector<std::uint32_t> one(n), many(n), found(n);
+      for (int round = 0; round < 2; ++round) {   // the second finds what the first left there, and adds to it
+        for (std::size_t i = 0; i < n; ++i) one[i] = single.insert(keys[i]);
+        batched.insert(keys, many.data());
+        CHECK(one == many);
+        CHECK(std::vector(single.keys().begin(), single.keys().end()) == std::vector(batched.keys().begin(), batched.keys().end()));
+        batched.find(keys, found.data());
+        CHECK(found == many);
+        for (std::size_t i = 0; i < n; i += 3) keys[i] = ~keys[i];
+        batched.find(keys, found.data());
+        bool same = true;
+        for (std::size_t i = 0; i < n; ++i) same = same && found[i] == single.find(keys[i]);
+        CHECK(same);
+      }
+    }
+  }
+}

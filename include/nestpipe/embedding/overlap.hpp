@@ -21,8 +21,10 @@ class overlap {
     for (std::size_t t = 0; t < tables; ++t) {
       auto const keys = after.table_keys(t);
       std::size_t const absent = before.table_keys(t).size();
+      found_.resize(keys.size());
+      before.find(t, keys, found_.data());
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        std::uint32_t const slot = before.find(t, keys[i]);
+        std::uint32_t const slot = found_[i];
         if (slot == absent) continue;
         from_[n] = slot;
         to_[n++] = static_cast<std::uint32_t>(i);
@@ -58,6 +60,7 @@ class overlap {
   std::vector<std::size_t> table_first_;  // (tables + 1) into from_ and to_
   std::vector<std::size_t> slot_first_;   // (tables + 1) into late_
   exec::buffer<std::uint32_t> from_, to_;
+  exec::buffer<std::uint32_t> found_;
   exec::buffer<std::uint8_t> late_;
 };
 

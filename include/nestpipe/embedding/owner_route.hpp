@@ -52,19 +52,21 @@ class owner_route {
       for (std::size_t s = 0; s < shape.world_size; ++s) total += key_count(shape, s, t);
       std::size_t const first = table_first_[t];
       if (shape.world_size == 1) {  // one source has de-duplicated already
-        for (std::size_t i = 0; i < total; ++i) slot_of_[key_base_[t] + i] = static_cast<std::uint32_t>(i);
         if (total != 0) std::memcpy(keys_.data() + first, received.data() + key_base_[t], total * sizeof(key_type));
         table_first_[t + 1] = first + total;
+        std::uint32_t* const slot_of = slot_of_.data() + key_base_[t];
         if (keep_index) {
           index_[t].reset(total);
-          for (std::size_t i = 0; i < total; ++i) index_[t].insert(keys_[first + i]);
+          index_[t].insert(table_keys(t), slot_of);
+        } else {
+          for (std::size_t i = 0; i < total; ++i) slot_of[i] = static_cast<std::uint32_t>(i);
         }
         continue;
       }
       index_[t].reset(total);
       for (std::size_t s = 0; s < shape.world_size; ++s) {
         std::size_t const base = key_base_[s * shape.tables + t];
-        for (std::size_t i = 0; i < key_count(shape, s, t); ++i) slot_of_[base + i] = index_[t].insert(received[base + i]);
+        index_[t].insert(std::span<key_type const>{received.span()}.subspan(base, key_count(shape, s, t)), slot_of_.data() + base);
       }
       std::size_t const distinct = index_[t].size();
       if (distinct != 0) std::memcpy(keys_.data() + first, index_[t].keys().data(), distinct * sizeof(key_type));
@@ -92,6 +94,8 @@ class owner_route {
   }
   /// Slot of `key` in table t, or the number of slots when the batch does not touch it.
   std::uint32_t find(std::size_t t, key_type key) const { return index_[t].find(key); }
+  /// The same of many keys.
+  void find(std::size_t t, std::span<key_type const> keys, std::uint32_t* found) const { index_[t].find(keys, found); }
   /// Of them, those whose rows travel with this micro-batch: all, or the ones that no earlier one of the batch has had.
   std::span<std::uint32_t const> row_list(route_shape const& s, std::size_t source, std::size_t j, std::size_t t) const {
     auto const all = slot_list(s, source, j, t);

@@ -110,23 +110,26 @@ class source_route {
       micro_route& m = micro[j];
       std::uint32_t entry = m.table_entry[t];
       for (std::uint32_t const f : layout.features_of(t)) {
-        std::size_t const end = ids.offsets[(f + 1) * ids.samples];
-        for (std::size_t p = ids.offsets[f * ids.samples]; p < end; ++p) {
-          std::uint32_t const before = index_.size();
-          std::uint32_t const u = index_.insert(ids.values[p]);
+        std::size_t const begin = ids.offsets[f * ids.samples];
+        std::size_t const n = ids.offsets[(f + 1) * ids.samples] - begin;
+        std::uint32_t const before = index_.size();
+        std::uint32_t* const of = m.occurrence_entry.data() + begin;   // first the distinct key, then the entry
+        index_.insert(std::span<key_type const>{ids.values}.subspan(begin, n), of);
+        for (std::uint32_t u = before; u < index_.size(); ++u) {
           std::size_t const g = first + u;
-          if (index_.size() != before) {
-            owner_[g] = owner_of(shard_of(t, ids.values[p], shape.shards), shape.world_size);
-            place_[g] = counts[owner_[g] * shape.counts() + t]++;
-            stamp_[g] = std::numeric_limits<std::uint32_t>::max();
-            first_micro_[g] = j;
-          }
+          owner_[g] = owner_of(shard_of(t, index_.keys()[u], shape.shards), shape.world_size);
+          place_[g] = counts[owner_[g] * shape.counts() + t]++;
+          stamp_[g] = std::numeric_limits<std::uint32_t>::max();
+          first_micro_[g] = j;
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+          std::size_t const g = first + of[i];
           if (stamp_[g] != j) {
             stamp_[g] = j;
             local_[g] = entry;
             m.entry_key[entry++] = static_cast<std::uint32_t>(g);
           }
-          m.occurrence_entry[p] = local_[g];
+          of[i] = local_[g];
         }
       }
       m.table_entry[t + 1] = entry;

@@ -14,8 +14,9 @@
 #include <string>
 #include <type_traits>
 
-// Weak: a oneDNN built without OpenMP brings no such function, and none is needed then.
-extern "C" void omp_set_num_threads(int) __attribute__((weak));
+// Weak: a oneDNN built without OpenMP brings no such function, and none is needed then. Under a name of its own, because the
+// declarations of different omp.h do not agree.
+extern "C" void nestpipe_omp_set_num_threads(int) __asm__("omp_set_num_threads") __attribute__((weak));
 
 namespace nestpipe::math {
 
@@ -45,10 +46,10 @@ struct onednn {
   static bool keep_to_one_thread() {
     unsigned const runtime = dnnl_version()->cpu_runtime;
     if (runtime == DNNL_RUNTIME_SEQ) return true;
-    if (runtime != DNNL_RUNTIME_OMP || omp_set_num_threads == nullptr)
+    if (runtime != DNNL_RUNTIME_OMP || nestpipe_omp_set_num_threads == nullptr)
       throw error{"oneDNN cannot be kept to one thread", runtime == DNNL_RUNTIME_OMP ? "omp_set_num_threads not linked" : "its runtime is not OpenMP",
                   "link the OpenMP runtime library (nestpipe::onednn does), or use math::eigen"};
-    omp_set_num_threads(1);
+    nestpipe_omp_set_num_threads(1);
     return true;
   }
 };

@@ -27,12 +27,26 @@ class pair_interaction {
       for (std::size_t i = 0; i < count_; ++i) scratch[k * width + i] = vectors[i * dim_ + k];
       std::fill_n(scratch + k * width + count_, width - count_, Scalar{0});
     }
-    for (std::size_t i = 1; i < count_; ++i)
-      for (std::size_t j = 0; j < i; j += pack::size) {
-        std::size_t const columns = std::min(pack::size, i - j);
-        product(dim_, vectors + i * dim_, scratch + j, width, columns, out);
-        out += columns;
+    std::size_t const all = pairs();
+    for (std::size_t i = 1; i < count_; i += rows) {
+      std::size_t const n = std::min(rows, count_ - i);
+      // Strips from the last to the first, rows ascending: whole strips are stored, and what reaches over a row's end is
+      // overwritten by what comes later.
+      for (std::size_t j = (i + n - 2) / pack::size * pack::size + pack::size; j > 0;) {
+        j -= pack::size;
+        pack sums[rows];
+        products(n, dim_, vectors + i * dim_, dim_, scratch + j, width, sums);
+        for (std::size_t r = 0; r < n; ++r) {
+          std::size_t const at = (i + r) * (i + r - 1) / 2 + j;
+          if (j >= i + r) continue;
+          if (at + pack::size <= all) {
+            sums[r].store(out + at);
+          } else {
+            sums[r].store(out + at, std::min(pack::size, i + r - j));
+          }
+        }
       }
+    }
   }
 
   /// @param d_out (pairs)  @param d_vectors (count, dim), overwritten
@@ -46,28 +60,56 @@ class pair_interaction {
       }
     }
     std::size_t const width = padded(dim_);
-    Scalar* const wide = scratch + count_ * count_;  // the vectors, rows padded
-    for (std::size_t i = 0; i < count_; ++i) {
-      std::copy_n(vectors + i * dim_, dim_, wide + i * width);
-      std::fill_n(wide + i * width + dim_, width - dim_, Scalar{0});
+    Scalar const* wide = vectors;
+    if (width != dim_) {  // rows padded
+      Scalar* const copy = scratch + count_ * count_;
+      for (std::size_t i = 0; i < count_; ++i) {
+        std::copy_n(vectors + i * dim_, dim_, copy + i * width);
+        std::fill_n(copy + i * width + dim_, width - dim_, Scalar{0});
+      }
+      wide = copy;
     }
-    for (std::size_t i = 0; i < count_; ++i)
-      for (std::size_t k = 0; k < dim_; k += pack::size)
-        product(count_, d_pairs + i * count_, wide + k, width, std::min(pack::size, dim_ - k), d_vectors + i * dim_ + k);
+    for (std::size_t i = 0; i < count_; i += rows) {
+      std::size_t const n = std::min(rows, count_ - i);
+      for (std::size_t k = 0; k < dim_; k += pack::size) {
+        pack sums[rows];
+        products(n, count_, d_pairs + i * count_, count_, wide + k, width, sums);
+        for (std::size_t r = 0; r < n; ++r) {
+          Scalar* const to = d_vectors + (i + r) * dim_ + k;
+          if (k + pack::size <= dim_) {
+            sums[r].store(to);
+          } else {
+            sums[r].store(to, dim_ - k);
+          }
+        }
+      }
+    }
   }
 
  private:
   using pack = math::pack<Scalar>;
+  static constexpr std::size_t rows = 8;  // at once: one sum alone would wait for itself at every term
   static std::size_t padded(std::size_t n) { return (n + pack::size - 1) / pack::size * pack::size; }
 
-  /// out (columns) = row (terms) times one strip of a matrix whose rows are ld apart.
-  static void product(std::size_t terms, Scalar const* row, Scalar const* strip, std::size_t ld, std::size_t columns, Scalar* out) {
-    pack sum, next;
-    for (std::size_t t = 0; t < terms; ++t) {
-      next.load(strip + t * ld);
-      sum.add_product(row[t], next);
+  /// sums[r] = row r (terms), rows ld_rows apart, times one strip of a matrix whose rows are ld apart, r < n.
+  static void products(std::size_t n, std::size_t terms, Scalar const* row, std::size_t ld_rows, Scalar const* strip, std::size_t ld, pack (&sums)[rows]) {
+    if (n == rows) {
+      product<rows>(terms, row, ld_rows, strip, ld, sums);
+      return;
     }
-    sum.store(out, columns);
+    std::size_t r = 0;
+    for (; r + 2 <= n; r += 2) product<2>(terms, row + r * ld_rows, ld_rows, strip, ld, sums + r);
+    if (r < n) product<1>(terms, row + r * ld_rows, ld_rows, strip, ld, sums + r);
+  }
+  template <std::size_t N>
+  static void product(std::size_t terms, Scalar const* row, std::size_t ld_rows, Scalar const* strip, std::size_t ld, pack* out) {
+    pack sums[N];
+    for (std::size_t t = 0; t < terms; ++t) {
+      pack next;
+      next.load(strip + t * ld);
+      for (std::size_t r = 0; r < N; ++r) sums[r].add_product(row[r * ld_rows + t], next);
+    }
+    for (std::size_t r = 0; r < N; ++r) out[r] = sums[r];
   }
 
   std::size_t count_ = 0;

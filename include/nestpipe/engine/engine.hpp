@@ -246,8 +246,8 @@ class engine {
         break;
       case stage::reduce_dense: reduction_.reduce(reduce_channel_, buckets_[o.part].first, buckets_[o.part].last, at); break;
       case stage::update_rows:
-        rows_.update(window(slot), o.rows == exec::portion::late ? &slot.after->shared : nullptr, o.rows, {config_.row_clip_norm},
-                     slot.info.step, row_rate_.factor(slot.info.step), helpers_);
+        rows_.update(slot.owner, window(slot), o.rows == exec::portion::late ? &slot.after->shared : nullptr, o.rows,
+                     {config_.row_clip_norm}, slot.info.step, row_rate_.factor(slot.info.step), helpers_);
         break;
       case stage::update_dense: update_dense(slot); break;
       case stage::write_back: rows_.write_back(slot.owner, window(slot), helpers_); break;

@@ -10,6 +10,7 @@
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
 #include <nestpipe/storage/audited.hpp>
+#include <nestpipe/storage/layers.hpp>
 #include <nestpipe/storage/storage.hpp>
 
 #include <algorithm>
@@ -38,6 +39,7 @@ class row_part {
       spec.table = t;
       spec.dim = tables_[t].dim;
       spec.row_floats = stored_floats(t);
+      spec.extra_floats = stored_floats(t) - row_floats(t);
       spec.cardinality = tables_[t].cardinality;
       spec.rank = rank;
       spec.world_size = world_size;
@@ -84,14 +86,17 @@ class row_part {
   }
 
   /// One optimizer update per row that has a gradient. O(keys * row floats).
+  /// @param route  of the window's batch
   /// @param next  what the next batch shares with this one; read for the late portion only
   /// @param portion  late: only rows that `next` shares, so that they can go on their way; early: those not updated yet
-  void update(embedding::window& w, embedding::overlap const* next, exec::portion portion, optimizer::clip_by_norm clip, std::uint64_t step,
-              float rate_factor, exec::worker_pool& helpers) const {
+  void update(embedding::owner_route const& route, embedding::window& w, embedding::overlap const* next, exec::portion portion,
+              optimizer::clip_by_norm clip, std::uint64_t step, float rate_factor, exec::worker_pool& helpers) const {
     optimizer::with_concrete(optimizer_, [&](auto const& o) {
       auto const constants = o.prepare(step, rate_factor);
-      for (std::size_t t = 0; t < tables_.size(); ++t) {
+      for (std::uint32_t t = 0; t < tables_.size(); ++t) {
         std::size_t const stride = w.row_floats(t);
+        auto const keys = route.table_keys(t);
+        [[maybe_unused]] auto const rounding = storage::rounding_of(stores_[t]);
         auto const has = w.has_gradient(t);
         float* const rows = w.rows(t);
         float* const gradients = w.gradients(t);
@@ -102,6 +107,9 @@ class row_part {
             float* const g = gradients + i * dim;
             clip.apply(g, dim);
             o.update(row, row + dim, g, dim, constants);
+            if constexpr (storage::may_round<Storage>) {
+              if (rounding) rounding(row, counter_random{mix64(seed_ ^ rounding_stream, step), t, keys[i]});
+            }
             if constexpr (stamped) row[stride - 1] = storage::stamp_of(step);
             has[i] = 2;  // done
           };
@@ -154,6 +162,7 @@ class row_part {
   }
 
  private:
+  static constexpr std::uint64_t rounding_stream = 0x6a09e667f3bcc909ULL;  // apart from the stream of first values
   static constexpr std::size_t small_part = 2048;  // rows: fewer are not worth waking a thread for
 
   /// f(t) for every table that has keys; a store is used by one thread at a time.

@@ -45,7 +45,8 @@ struct storage_spec {
   std::string table_name;
   std::uint32_t table = 0;
   std::size_t dim = 0;             ///< floats of the embedding
-  std::size_t row_floats = 0;      ///< dim + optimizer state
+  std::size_t row_floats = 0;      ///< dim + optimizer state + extra_floats
+  std::size_t extra_floats = 0;    ///< behind the state, asked for by decorators (storage/layers.hpp); to be kept to the bit
   std::uint64_t cardinality = 0;   ///< keys are below this; 0 when unknown
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;

@@ -2,6 +2,7 @@
 /// @file
 /// Area under the ROC curve, exact.
 
+#include <nestpipe/exec/buffer.hpp>
 #include <nestpipe/metric/detail/blocked_sum.hpp>
 #include <nestpipe/metric/score_label.hpp>
 
@@ -45,12 +46,11 @@ inline double auc(std::span<score_label const> sorted) {
 /// @param scores (n) any real numbers  @param labels (n) positive above one half  @param weights empty, or (n) not negative
 inline double auc(std::span<float const> scores, std::span<float const> labels, std::span<float const> weights = {}) {
   detail::check_sizes("auc", scores.size(), labels.size(), weights.size());
-  std::vector<score_label> pairs(scores.size());
+  exec::buffer<score_label> memory{2 * scores.size()};  // on huge pages where large: a first touch of small ones takes longer than the sort
+  std::span<score_label> const pairs = memory.span().first(scores.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = score_label::pack(scores[i], labels[i]);
   if (weights.empty()) {
-    std::vector<score_label> scratch;
-    sort(pairs, scratch);
-    return auc(std::span<score_label const>{pairs});
+    return auc(std::span<score_label const>{sort(pairs, memory.span().last(scores.size()))});
   }
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace nestpipe::metric {
@@ -33,24 +34,31 @@ struct score_label {
 };
 
 /// Sorts by (score, label): radix sort of 8 bits a pass, passes in which all pairs agree left out. O(n), stable.
-/// @param scratch grows to the size of `pairs`
-inline void sort(std::vector<score_label>& pairs, std::vector<score_label>& scratch) {
-  scratch.resize(pairs.size());
-  for (unsigned shift = 0; shift < 64; shift += 8) {
-    std::array<std::size_t, 256> count{};
-    for (score_label const p : pairs) ++count[(p.bits >> shift) & 255];
-    bool all_equal = false;
+/// @param scratch as long as `pairs`  @return whichever of the two holds the result
+inline std::span<score_label> sort(std::span<score_label> pairs, std::span<score_label> scratch) {
+  constexpr std::size_t digits = 8;
+  std::array<std::array<std::size_t, 256>, digits> count{};
+  for (score_label const p : pairs) {
+    for (std::size_t d = 0; d < digits; ++d) ++count[d][(p.bits >> (8 * d)) & 255];
+  }
+  for (std::size_t d = 0; d < digits; ++d) {
+    if (pairs.empty() || count[d][(pairs[0].bits >> (8 * d)) & 255] == pairs.size()) continue;
     std::size_t sum = 0;
-    for (std::size_t& c : count) {
-      all_equal = all_equal || c == pairs.size();
+    for (std::size_t& c : count[d]) {
       std::size_t const here = c;
       c = sum;
       sum += here;
     }
-    if (all_equal) continue;
-    for (score_label const p : pairs) scratch[count[(p.bits >> shift) & 255]++] = p;
-    pairs.swap(scratch);
+    for (score_label const p : pairs) scratch[count[d][(p.bits >> (8 * d)) & 255]++] = p;
+    std::swap(pairs, scratch);
   }
+  return pairs;
+}
+
+/// The same; the result is in `pairs`. @param scratch grows to the size of `pairs`
+inline void sort(std::vector<score_label>& pairs, std::vector<score_label>& scratch) {
+  scratch.resize(pairs.size());
+  if (sort(std::span{pairs}, std::span{scratch}).data() != pairs.data()) pairs.swap(scratch);
 }
 
 }  // namespace nestpipe::metric

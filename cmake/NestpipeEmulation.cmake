@@ -20,7 +20,7 @@ function(nestpipe_add_emulated_test path)
   add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${path}.cpp")
   target_include_directories(${target} PRIVATE "${_emulation}/include" "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${target} PRIVATE nestpipe_all nestpipe_dev nestpipe_test_main nestpipe_emulation ${CMAKE_DL_LIBS} ${arg_LIBS})
-  target_compile_options(${target} PRIVATE -fsanitize=thread)  # of the compiler only, not of the linker
+  target_compile_options(${target} PRIVATE -fsanitize=thread -Wno-unknown-pragmas)  # of the compiler only, not of the linker
   target_compile_definitions(${target} PRIVATE NESTPIPE_SHARED_DATA_DIR="${NESTPIPE_SHARED_DATA_DIR}")
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON)  # names of kernels in messages
   add_test(NAME ${path} COMMAND ${target})

@@ -140,12 +140,19 @@ check_clang() {
     -D CMAKE_CXX_FLAGS=-O1
   build_then_test "clang" "$root/clang" nestpipe_group_clang -L '^clang$'
 }
+without_a_gpu() {  # without_a_gpu <program>: one line, status 1
+  local text status=0
+  text="$(CUDA_VISIBLE_DEVICES='' "$1" 2>&1)" || status=$?
+  printf '%s\n' "$text"
+  [[ "$status" == 1 && "$text" == "error: no CUDA device"* && "$text" != *$'\n'* ]]
+}
 check_device() {
   if ! grep -q '^NESTPIPE_HAS_NVCC:INTERNAL=TRUE' "$root/test/CMakeCache.txt" 2>/dev/null; then
     say "  skipped: no CUDA toolkit"
     return 0
   fi
   one_check "device headers and tests compile with nvcc" cmake --build "$root/test" --target nestpipe_cuda_tests
+  one_check "a program without a GPU says so and exits 1" without_a_gpu "$root/test/tests/cuda/test.cuda.device_tests"
 }
 
 run_checks() {

@@ -40,7 +40,8 @@ void update(benchmark::State& state, batch_options const& o, double bar) {
   part.open(b.layout, 1, 0, 1);
   np::embedding::window w;
   part.shape(w);
-  part.retrieve(b.owner, w, np::engine::absent_row::initial);
+  np::exec::worker_pool helpers;
+  part.retrieve(b.owner, w, np::engine::absent_row::initial, helpers);
   double rows = 0;
   for (std::size_t t = 0; t < w.tables(); ++t) {
     rows += static_cast<double>(w.slots(t));
@@ -51,7 +52,7 @@ void update(benchmark::State& state, batch_options const& o, double bar) {
       state, rows,
       [&] {
         for (std::size_t t = 0; t < w.tables(); ++t) std::memset(w.has_gradient(t).data(), 1, w.slots(t));
-        part.update(w, nullptr, np::exec::portion::early, {}, 1, 1.0f);
+        part.update(b.owner, w, nullptr, np::exec::portion::early, {}, 1, 1.0f, helpers);
       },
       rows,
       [&] {

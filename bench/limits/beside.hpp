@@ -11,7 +11,7 @@
 namespace nestpipe::bench {
 
 /// Each iteration times figure() and limit(); the counters are `rate` and `limit` (units per second, medians), `ratio` and, where the
-/// limit is a promise, `bar`. Register with UseManualTime() and at least seven iterations.
+/// limit is a promise, `bar`: what the ratio must reach, or, when it is larger than 10, what the rate must. Register with UseManualTime() and at least seven iterations.
 /// @param units       what one call of figure() handles  @param limit_units  the same for limit()
 template <class Figure, class Limit>
 void beside(benchmark::State& state, double units, Figure&& figure, double limit_units, Limit&& limit, double bar = 0) {

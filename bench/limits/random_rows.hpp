@@ -30,6 +30,21 @@ inline void gather_rows(float const* table, std::size_t stride, std::size_t floa
   });
 }
 
+/// The reverse: row index[i] of the table from rows + i * floats.
+inline void scatter_rows(float* table, std::size_t stride, std::size_t floats, std::span<std::uint64_t const> index, float const* rows) {
+  with_fixed_size(floats, [&](auto width) {
+    std::size_t const n = index.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i + rows_ahead < n) {
+        char const* const next = reinterpret_cast<char const*>(table + index[i + rows_ahead] * stride);
+        for (std::size_t b = 0; b < width * sizeof(float); b += 64) __builtin_prefetch(next + b, 1);
+        __builtin_prefetch(next + width * sizeof(float) - 1, 1);
+      }
+      std::memcpy(table + index[i] * stride, rows + i * width, width * sizeof(float));
+    }
+  });
+}
+
 /// The same rows: row += a * g, where g is row i of `gradients` (floats apart).
 inline void update_rows(float* table, std::size_t stride, std::size_t floats, std::span<std::uint64_t const> index, float const* gradients,
                         float a) {

@@ -6,6 +6,7 @@
 #include "policies.hpp"
 #include "report.hpp"
 
+#include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/engine/gather_trace.hpp>
 #include <nestpipe/trace/svg.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// Everything that needs a C++20 compiler and nothing else. Apart stand: math/default.hpp (dense layers on oneDNN or Eigen,
-/// which models without a named backend ask for), comm/mpi.hpp, and the device headers (.cuh).
+/// which models without a named backend ask for), checkpoint/checkpoint.hpp (trainer.save and load), comm/mpi.hpp, and the device headers (.cuh).
 
 #include <nestpipe/builder.hpp>
 #include <nestpipe/comm/any_of.hpp>

@@ -2,7 +2,6 @@
 /// @file
 /// The composition of the policies, nothing else.
 
-#include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/engine/engine.hpp>
 #include <nestpipe/engine/pipeline.hpp>
 #include <nestpipe/engine/schedule_tuner.hpp>
@@ -12,10 +11,19 @@
 #include <nestpipe/trace/recorder.hpp>
 #include <nestpipe/trainer_config.hpp>
 
-#include <filesystem>
 #include <optional>
+#include <string>
 
 namespace nestpipe {
+
+namespace checkpoint {
+
+/// How a trainer saves and loads. Declared here, defined in <nestpipe/checkpoint/checkpoint.hpp>, which a program that does so
+/// includes: it would cost all others a second of every compilation.
+template <class Engine>
+struct trainer_access;
+
+}  // namespace checkpoint
 
 /// The policies of a trainer as values; those not given are default constructed.
 template <class Model, class Storage, class Schedule, class RowOptimizer, class DenseOptimizer, class Reduction>
@@ -140,17 +148,20 @@ class trainer {
     return together([&] { return run_predict(dataset); });
   }
 
-  /// Writes a checkpoint directory: see checkpoint/checkpoint.hpp.
-  void save(std::filesystem::path const& directory) {
+  /// Writes a checkpoint directory: see checkpoint/checkpoint.hpp, which must be included.
+  template <class Engine = engine_type>
+  void save(std::string const& directory) {
     require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
-    together([&] { checkpoint::save(*engine_, directory, position_); });
+    together([&] { checkpoints<Engine>::save(*engine_, directory, position_); });
   }
 
   /// Continues from a checkpoint made by a trainer with the same model, tables and optimizers, with any number of ranks.
-  void load(std::filesystem::path const& directory) {
+  /// Needs checkpoint/checkpoint.hpp.
+  template <class Engine = engine_type>
+  void load(std::string const& directory) {
     together([&] {
-      attach(checkpoint::read_schema(directory));
-      position_ = checkpoint::load(*engine_, directory);
+      attach(checkpoints<Engine>::read_schema(directory));
+      position_ = checkpoints<Engine>::load(*engine_, directory);
     });
   }
 
@@ -186,6 +197,15 @@ class trainer {
   std::vector<std::string> complaints() const { return complaints_; }
 
  private:
+  template <class Engine>
+  struct checkpoints_of {
+    static constexpr bool complete = requires { sizeof(checkpoint::trainer_access<Engine>); };
+    static_assert(complete, "nestpipe: trainer.save and trainer.load need one more header: include <nestpipe/checkpoint/checkpoint.hpp>");
+    using type = checkpoint::trainer_access<Engine>;
+  };
+  template <class Engine>
+  using checkpoints = typename checkpoints_of<Engine>::type;
+
   static constexpr bool has_recorder = requires(Executor& e) { e.recorder(); };
 
   // Leaving by an exception must not leave the other ranks waiting, nor lanes running.

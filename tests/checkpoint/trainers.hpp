@@ -3,6 +3,7 @@
 
 #include "scratch.hpp"
 
+#include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/comm/threads.hpp>
 #include <nestpipe/data/synthetic.hpp>
 #include <nestpipe/exec/inline_lanes.hpp>

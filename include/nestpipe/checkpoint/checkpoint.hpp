@@ -254,4 +254,12 @@ data::data_position load(Engine& engine, std::filesystem::path const& directory)
 /// The columns of the data that the saved model was trained on.
 inline schema read_schema(std::filesystem::path const& directory) { return read_manifest(existing_directory(directory)).columns; }
 
+/// What trainer::save and trainer::load do.
+template <class Engine>
+struct trainer_access {
+  static void save(Engine& engine, std::string const& directory, data::data_position position) { checkpoint::save(engine, directory, position); }
+  static schema read_schema(std::string const& directory) { return checkpoint::read_schema(directory); }
+  static data::data_position load(Engine& engine, std::string const& directory) { return checkpoint::load(engine, directory); }
+};
+
 }  // namespace nestpipe::checkpoint

@@ -7,7 +7,7 @@
 #include <nestpipe/data/row_filter.hpp>
 #include <nestpipe/data/window_shuffle.hpp>
 
-#include <filesystem>
+#include <concepts>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,7 +21,10 @@ struct path_list {
   std::vector<std::string> paths;
   path_list(char const* path) : paths{path} {}                                      // NOLINT(google-explicit-constructor)
   path_list(std::string path) : paths{std::move(path)} {}                           // NOLINT(google-explicit-constructor)
-  path_list(std::filesystem::path const& path) : paths{path.string()} {}            // NOLINT(google-explicit-constructor)
+  /// std::filesystem::path and what is like it; its header is a costly one.
+  template <class Path>
+    requires requires(Path const& path) { { path.string() } -> std::convertible_to<std::string>; }
+  path_list(Path const& path) : paths{path.string()} {}                             // NOLINT(google-explicit-constructor)
   path_list(std::vector<std::string> several) : paths{std::move(several)} {}        // NOLINT(google-explicit-constructor)
 };
 

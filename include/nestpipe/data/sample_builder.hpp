@@ -24,7 +24,7 @@ class sample_builder {
     out.labels.resize(rows * labels);
     out.dense.resize(rows * dense);
     weighted_ = weighted;
-    entries_.clear();
+    count_ = 0;
     weights_.clear();
     ends_.clear();
   }
@@ -32,20 +32,22 @@ class sample_builder {
   /// Where the dense values of the current row go (dense floats).
   float* dense() { return out_->dense.data() + ends_.size() * out_->dense_width; }
   float* labels() { return out_->labels.data() + ends_.size() * out_->label_width; }
-  void id(std::uint32_t feature, key_type key) { entries_.push_back({key, feature}); }
+  void id(std::uint32_t feature, key_type key) {
+    if (count_ == entries_.size()) entries_.resize(2 * count_ + 1024);
+    entries_[count_++] = {key, feature};
+  }
   void id(std::uint32_t feature, key_type key, float weight) {
-    entries_.push_back({key, feature});
+    id(feature, key);
     weights_.push_back(weight);
   }
 
   void commit(std::uint64_t row) {
     out_->row[ends_.size()] = row;
-    ends_.push_back(entries_.size());
+    ends_.push_back(count_);
   }
   void abandon() {
-    std::size_t const end = ends_.empty() ? 0 : ends_.back();
-    entries_.resize(end);
-    if (weighted_) weights_.resize(end);
+    count_ = ends_.empty() ? 0 : ends_.back();
+    if (weighted_) weights_.resize(count_);
     ++out_->malformed;
   }
 
@@ -57,26 +59,33 @@ class sample_builder {
     out_->dense.resize(n * out_->dense_width);
     jagged& ids = out_->ids;
     ids.samples = n;
-    // Counting sort by (feature, sample). Counts sit two places up, so that one pass of sums makes them bag starts one
-    // place up, and filling the bags moves each start to the bag's end, which is the offset that belongs there.
-    ids.offsets.assign(ids.features * n + 2, 0);
-    ids.values.resize(entries_.size());
-    ids.weights.resize(weighted_ ? entries_.size() : 0);
+    ids.offsets.resize(ids.features * n + 1);
+    ids.values.resize(count_);
+    ids.weights.resize(weighted_ ? count_ : 0);
+    // Counting sort by feature; samples come in order. Where a feature stands after each sample is where its next bag begins:
+    // kept for a few samples and then written feature by feature, because the places of one sample in `offsets` are often a power
+    // of two apart, and few of those fit in a cache.
+    next_.assign(ids.features + 1, 0);
+    for (std::size_t e = 0; e < count_; ++e) ++next_[entries_[e].feature + 1];
+    for (std::size_t f = 1; f <= ids.features; ++f) next_[f] += next_[f - 1];
+    after_.resize(samples_at_once * ids.features);
     std::uint32_t* const offsets = ids.offsets.data();
+    offsets[0] = 0;
     std::size_t e = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      for (; e < ends_[i]; ++e) ++offsets[entries_[e].feature * n + i + 2];
-    }
-    for (std::size_t b = 2; b < ids.offsets.size(); ++b) offsets[b] += offsets[b - 1];
-    e = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      for (; e < ends_[i]; ++e) {
-        std::uint32_t const to = offsets[entries_[e].feature * n + i + 1]++;
-        ids.values[to] = entries_[e].key;
-        if (weighted_) ids.weights[to] = weights_[e];
+    for (std::size_t first = 0; first < n; first += samples_at_once) {
+      std::size_t const samples = n - first < samples_at_once ? n - first : samples_at_once;
+      for (std::size_t s = 0; s < samples; ++s) {
+        for (; e < ends_[first + s]; ++e) {
+          std::uint32_t const to = next_[entries_[e].feature]++;
+          ids.values[to] = entries_[e].key;
+          if (weighted_) ids.weights[to] = weights_[e];
+        }
+        for (std::size_t f = 0; f < ids.features; ++f) after_[s * ids.features + f] = next_[f];
+      }
+      for (std::size_t f = 0; f < ids.features; ++f) {
+        for (std::size_t s = 0; s < samples; ++s) offsets[f * n + first + s + 1] = after_[s * ids.features + f];
       }
     }
-    ids.offsets.pop_back();
   }
 
  private:
@@ -86,9 +95,13 @@ class sample_builder {
   };
   sample_block* out_ = nullptr;
   bool weighted_ = false;
-  std::vector<entry> entries_;
+  static constexpr std::size_t samples_at_once = 16;
+  std::vector<entry> entries_;  // the first count_ of them
+  std::size_t count_ = 0;
   std::vector<float> weights_;
-  std::vector<std::size_t> ends_;  // of each committed row in entries_
+  std::vector<std::size_t> ends_;      // of each committed row in entries_
+  std::vector<std::uint32_t> next_;    // (features + 1) place of the next id of each feature
+  std::vector<std::uint32_t> after_;   // (samples_at_once, features) next_ after each sample
 };
 
 }  // namespace nestpipe::data

@@ -99,7 +99,8 @@ void add(std::string const& storage, batch_options o, double bar = 0) {
 
 int main(int argc, char** argv) {
   return np::bench::program(argc, argv, [](bool full) {
-    using np::storage::dense, np::storage::hashed;
+    using np::storage::dense;
+    using hashed = np::storage::hashed<>;
     for (double const exponent : {0.0, 1.05}) {
       add<dense>("dense", {.samples = 65536, .dim = 16, .exponent = exponent, .vocabulary = 10'000'000}, 0.95);
       add<hashed>("hashed", {.samples = 65536, .dim = 16, .exponent = exponent, .vocabulary = 10'000'000}, 0.7);

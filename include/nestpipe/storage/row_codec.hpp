@@ -40,11 +40,15 @@ struct float32 {
   std::string name() const { return "float32"; }
   NESTPIPE_HOST_DEVICE constexpr std::size_t packed_floats(std::size_t n) const { return n; }
   template <class N>
-  NESTPIPE_HOST_DEVICE void encode(float const* x, N n, float* packed) const {
+  NESTPIPE_HOST_DEVICE void encode(float const* x, N count, float* packed) const {
+    std::size_t const n = count;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) packed[i] = x[i];
   }
   template <class N>
-  NESTPIPE_HOST_DEVICE void decode(float const* packed, N n, float* x) const {
+  NESTPIPE_HOST_DEVICE void decode(float const* packed, N count, float* x) const {
+    std::size_t const n = count;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) x[i] = packed[i];
   }
   template <class N>
@@ -57,15 +61,19 @@ struct bfloat16 {
   std::string name() const { return "bfloat16"; }
   NESTPIPE_HOST_DEVICE constexpr std::size_t packed_floats(std::size_t n) const { return (n + 1) / 2; }
   template <class N>
-  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N n, float* __restrict__ packed) const {
+  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N count, float* __restrict__ packed) const {
+    std::size_t const n = count;
     std::size_t const half = n / 2;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < half; ++i)
       packed[i] = detail::float_of((detail::nearest_bfloat16(x[i]) >> 16) | detail::nearest_bfloat16(x[i + half]));
     if (n % 2 != 0) packed[half] = detail::float_of(detail::nearest_bfloat16(x[n - 1]));
   }
   template <class N>
-  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N n, float* __restrict__ x) const {
+  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N count, float* __restrict__ x) const {
+    std::size_t const n = count;
     std::size_t const half = n / 2;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < half; ++i) {
       std::uint32_t const word = detail::bits_of(packed[i]);
       x[i] = detail::float_of(word << 16);
@@ -74,7 +82,9 @@ struct bfloat16 {
     if (n % 2 != 0) x[n - 1] = packed[half];
   }
   template <class N>
-  NESTPIPE_HOST_DEVICE void round(float* x, N n, counter_random const& random) const {
+  NESTPIPE_HOST_DEVICE void round(float* x, N count, counter_random const& random) const {
+    std::size_t const n = count;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i)
       x[i] = detail::float_of(detail::random_bfloat16(x[i], static_cast<std::uint32_t>(random.bits(i) >> 48)));
   }
@@ -86,15 +96,19 @@ struct float16 {
   std::string name() const { return "float16"; }
   NESTPIPE_HOST_DEVICE constexpr std::size_t packed_floats(std::size_t n) const { return (n + 1) / 2; }
   template <class N>
-  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N n, float* __restrict__ packed) const {
+  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N count, float* __restrict__ packed) const {
+    std::size_t const n = count;
     std::size_t const half = n / 2;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < half; ++i)
       packed[i] = detail::float_of(detail::nearest_half(x[i]) | (detail::nearest_half(x[i + half]) << 16));
     if (n % 2 != 0) packed[half] = detail::float_of(detail::nearest_half(x[n - 1]));
   }
   template <class N>
-  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N n, float* __restrict__ x) const {
+  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N count, float* __restrict__ x) const {
+    std::size_t const n = count;
     std::size_t const half = n / 2;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < half; ++i) {
       std::uint32_t const word = detail::bits_of(packed[i]);
       x[i] = detail::half_to_float(word & 0xffffU);
@@ -103,7 +117,9 @@ struct float16 {
     if (n % 2 != 0) x[n - 1] = detail::half_to_float(detail::bits_of(packed[half]));
   }
   template <class N>
-  NESTPIPE_HOST_DEVICE void round(float* x, N n, counter_random const& random) const {
+  NESTPIPE_HOST_DEVICE void round(float* x, N count, counter_random const& random) const {
+    std::size_t const n = count;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i)
       x[i] = detail::half_to_float(detail::random_half(x[i], static_cast<std::uint32_t>(random.bits(i) >> 51)));
   }
@@ -118,18 +134,21 @@ struct int8 {
   NESTPIPE_HOST_DEVICE constexpr std::size_t packed_floats(std::size_t n) const { return n == 0 ? 0 : 1 + (n + 3) / 4; }
 
   template <class N>
-  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N n, float* __restrict__ packed) const {
+  NESTPIPE_HOST_DEVICE void encode(float const* __restrict__ x, N count, float* __restrict__ packed) const {
+    std::size_t const n = count;
     if (n == 0) return;
-    scale const s = scale_of(x, n);
+    scale const s = scale_of(x, count);
     packed[0] = detail::float_of(detail::bits_of(s.step) | (s.finite ? 0 : detail::sign_bit));
     std::size_t const words = (n + 3) / 4;
     if (n % 4 == 0) {
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = 0; i < words; ++i) {
         std::uint32_t const a = byte(nearest(x[i], s)), b = byte(nearest(x[i + words], s));
         std::uint32_t const c = byte(nearest(x[i + 2 * words], s)), d = byte(nearest(x[i + 3 * words], s));
         packed[1 + i] = detail::float_of(a | (b << 8) | (c << 16) | (d << 24));
       }
     } else {
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = 0; i < words; ++i) {
         std::uint32_t word = 0;
         for (std::size_t k = 0; k < 4 && i + k * words < n; ++k) word |= byte(nearest(x[i + k * words], s)) << (8 * k);
@@ -137,6 +156,7 @@ struct int8 {
       }
     }
     if (!s.finite) {
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = 0; i < n; ++i) {
         if ((detail::bits_of(x[i]) & ~detail::sign_bit) < detail::infinity_bits) continue;
         std::uint32_t const shift = static_cast<std::uint32_t>(8 * (i / words));
@@ -148,7 +168,8 @@ struct int8 {
   }
 
   template <class N>
-  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N n, float* __restrict__ x) const {
+  NESTPIPE_HOST_DEVICE void decode(float const* __restrict__ packed, N count, float* __restrict__ x) const {
+    std::size_t const n = count;
     if (n == 0) return;
     std::uint32_t const header = detail::bits_of(packed[0]);
     float const step = detail::float_of(header & ~detail::sign_bit);
@@ -156,9 +177,11 @@ struct int8 {
     for (std::size_t k = 0; k < 4; ++k) {
       std::size_t const first = k * words < n ? k * words : static_cast<std::size_t>(n);
       std::size_t const last = first + words < n ? first + words : static_cast<std::size_t>(n);
+      NESTPIPE_ELEMENT_LOOP
       for (std::size_t i = first; i < last; ++i) x[i] = static_cast<float>(code_at(packed, i - first, k)) * step;
     }
     if ((header & detail::sign_bit) == 0) return;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) {
       std::int32_t const q = code_at(packed, i % words, i / words);
       if (q == -128) x[i] = detail::float_of(0x7fc00000U);
@@ -168,19 +191,21 @@ struct int8 {
   }
 
   template <class N>
-  NESTPIPE_HOST_DEVICE void round(float* x, N n, counter_random const& random) const {
+  NESTPIPE_HOST_DEVICE void round(float* x, N count, counter_random const& random) const {
+    std::size_t const n = count;
     if (n == 0) return;
-    scale const s = scale_of(x, n);
+    scale const s = scale_of(x, count);
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) {
-      float const v = x[i];
-      float const up = static_cast<float>(static_cast<std::int32_t>(random.bits(i) >> 48)) * 0x1p-16f;
-      float const inside = clamp(v / s.divisor, s);
-      // Positive before it is cut off, so that cutting rounds down.
-      float const q = clamp(static_cast<float>(static_cast<std::int32_t>(inside + 128.0f + up) - 128), s);
-      std::uint32_t const magnitude = detail::bits_of(v) & ~detail::sign_bit;
-      float const chosen = magnitude == s.largest ? (v > 0 ? s.most : -s.most) : q;
-      float const special = detail::float_of(v != v ? 0x7fc00000U : detail::bits_of(v));
-      x[i] = magnitude < detail::infinity_bits ? chosen * s.step : special;
+      std::uint32_t const bits = detail::bits_of(x[i]);
+      std::uint32_t const magnitude = bits & ~detail::sign_bit;
+      // Up to half a step up or down, never to where two values are equally near.
+      float const moved = static_cast<float>(static_cast<std::int32_t>(random.bits(i) >> 48)) * 0x1p-16f + (0x1p-17f - 0.5f);
+      std::int32_t const q = clamp(to_integer(detail::float_of(detail::select(magnitude < detail::infinity_bits, bits, 0)) / s.divisor + moved), s);
+      std::int32_t const pinned = static_cast<std::int32_t>(detail::select(bits > magnitude, static_cast<std::uint32_t>(-s.most), static_cast<std::uint32_t>(s.most)));
+      std::int32_t const chosen = static_cast<std::int32_t>(detail::select(magnitude == s.largest, static_cast<std::uint32_t>(pinned), static_cast<std::uint32_t>(q)));
+      std::uint32_t const special = detail::select(magnitude > detail::infinity_bits, 0x7fc00000U, bits);
+      x[i] = detail::float_of(detail::select(magnitude < detail::infinity_bits, detail::bits_of(static_cast<float>(chosen) * s.step), special));
     }
   }
 
@@ -188,39 +213,42 @@ struct int8 {
   struct scale {
     float step;              ///< 0 when all finite elements are 0
     float divisor;           ///< the step, or 1 where it is 0
-    float most;              ///< 127, or 126 in a row with values that are not finite
+    std::int32_t most;       ///< 127, or 126 in a row with values that are not finite
     std::uint32_t largest;   ///< bits of the largest finite magnitude
     bool finite;
   };
 
   template <class N>
-  NESTPIPE_HOST_DEVICE static scale scale_of(float const* x, N n) {
+  NESTPIPE_HOST_DEVICE static scale scale_of(float const* x, N count) {
+    std::size_t const n = count;
     std::uint32_t largest = 0, all = 0;
+    NESTPIPE_ELEMENT_LOOP
     for (std::size_t i = 0; i < n; ++i) {
       std::uint32_t const magnitude = detail::bits_of(x[i]) & ~detail::sign_bit;
-      std::uint32_t const finite = magnitude < detail::infinity_bits ? magnitude : 0;
+      std::uint32_t const finite = detail::select(magnitude < detail::infinity_bits, magnitude, 0);
       largest = finite > largest ? finite : largest;
       all = magnitude > all ? magnitude : all;
     }
     scale s{};
     s.finite = all < detail::infinity_bits;
-    s.most = s.finite ? 127.0f : 126.0f;
+    s.most = s.finite ? 127 : 126;
     s.largest = largest;
-    s.step = detail::float_of(detail::bits_of(detail::float_of(largest) / s.most) & ~0x7fU);
+    s.step = detail::float_of(detail::bits_of(detail::float_of(largest) / static_cast<float>(s.most)) & ~0x7fU);
     s.divisor = s.step > 0 ? s.step : 1.0f;
     if (s.step == 0) s.largest = detail::infinity_bits;  // nothing is pinned: all become 0
     return s;
   }
 
-  NESTPIPE_HOST_DEVICE static float clamp(float v, scale const& s) {
-    float const below = v < s.most ? v : s.most;
+  NESTPIPE_HOST_DEVICE static std::int32_t clamp(std::int32_t q, scale const& s) {
+    std::int32_t const below = q < s.most ? q : s.most;
     return below > -s.most ? below : -s.most;
   }
-  NESTPIPE_HOST_DEVICE static std::int32_t nearest(float x, scale const& s) {
-    // Adding 1.5 * 2^23 leaves no bits behind the point: rounds to nearest, ties to even.
-    float const rounded = (clamp(x / s.divisor, s) + 12582912.0f) - 12582912.0f;
-    return static_cast<std::int32_t>(rounded);
+  /// The nearest integer, ties to even, of |v| < 2^22: beside 1.5 * 2^23 a float has no bits behind the point.
+  NESTPIPE_HOST_DEVICE static std::int32_t to_integer(float v) {
+    return static_cast<std::int32_t>(detail::bits_of(v + 12582912.0f) - detail::bits_of(12582912.0f));
   }
+  /// Of a value that is not finite: anything, encode overwrites it.
+  NESTPIPE_HOST_DEVICE static std::int32_t nearest(float x, scale const& s) { return clamp(to_integer(x / s.divisor), s); }
   NESTPIPE_HOST_DEVICE static std::uint32_t byte(std::int32_t q) { return static_cast<std::uint32_t>(q) & 0xffU; }
   NESTPIPE_HOST_DEVICE static std::int32_t code_at(float const* packed, std::size_t word, std::size_t k) {
     return static_cast<std::int32_t>(detail::bits_of(packed[1 + word]) << (24 - 8 * k)) >> 24;

@@ -6,6 +6,7 @@
 #include <nestpipe/exec/cuda/buffer.cuh>
 
 #include "../embedding/cuda_kernels_test.cpp"
+#include "../exec/cuda_lanes_test.cpp"
 
 #include <cstdio>
 #include <cstring>

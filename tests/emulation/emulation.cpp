@@ -559,10 +559,12 @@ void mark_filled(void* p, std::size_t bytes) {
 
 void run_until(stream& s, std::uint64_t position);
 
-void run_next(stream& s) {
+// Runs the next item, unless `position` is reached already, maybe by another thread. A stream that waits for another is busy, so
+// whoever needs less than what it waits for must not wait for it.
+void run_next(stream& s, std::uint64_t position) {
   std::unique_lock guard{m().lock};
-  m().changed.wait(guard, [&] { return !s.busy; });
-  if (s.queue.empty()) return;
+  m().changed.wait(guard, [&] { return s.executed >= position || !s.busy; });
+  if (s.executed >= position || s.queue.empty()) return;
   s.busy = true;
   item work = std::move(s.queue.front());
   s.queue.pop_front();
@@ -628,12 +630,22 @@ void run_next(stream& s) {
 void run_until(stream& s, std::uint64_t position) {
   for (;;) {
     {
-      std::unique_lock guard{m().lock};
-      m().changed.wait(guard, [&] { return !s.busy; });
+      std::lock_guard const guard{m().lock};
       if (s.executed >= position) return;
     }
-    run_next(s);
+    run_next(s, position);
   }
+}
+
+/// One item, if there is one that nobody is at.
+void run_one(stream& s) {
+  std::uint64_t position = 0;
+  {
+    std::lock_guard const guard{m().lock};
+    if (s.busy || s.queue.empty()) return;
+    position = s.executed + 1;
+  }
+  run_next(s, position);
 }
 
 void run_everything() {
@@ -669,7 +681,7 @@ cudaError_t push(cudaStream_t s, item work) {
     }
   }
   if (m().how.streams == pace::eager) run_until(*s, s->issued);
-  for (auto const& other : now) run_next(*other);
+  for (auto const& other : now) run_one(*other);
   return answer();
 }
 
@@ -1037,7 +1049,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   return answer();
 }
 cudaError_t cudaStreamQuery(cudaStream_t s) {
-  run_next(*s);  // whoever polls must see progress
+  run_one(*s);  // whoever polls must see progress
   return s->executed == s->issued ? answer() : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
@@ -1080,7 +1092,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t e) {
   if (e->on == nullptr || e->on->executed >= e->position) return answer();
-  run_next(*e->on);
+  run_one(*e->on);
   return e->on->executed >= e->position ? answer() : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {

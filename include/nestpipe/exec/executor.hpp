@@ -10,12 +10,14 @@
 /// | `e.drain()` | waits for everything issued; rethrows the first failure |
 /// | `e.recorder()` | optional: the trace::recorder that hears of every op |
 /// | `e.now()` | optional: seconds on the recorder's clock, for lining up the ranks' intervals |
+/// | `typename E::space` | optional: exec::cuda when the engine's data lives on the device; else host |
 /// | `e.stop()` | noexcept: cancels what has not started, waits for what runs; no handler call happens after it |
 ///
 /// After a failure nothing that has not started runs any more: its events count as cancelled, and wait, issue and drain
 /// rethrow the first cause.
 
 #include <nestpipe/core/error.hpp>
+#include <nestpipe/exec/space.hpp>
 #include <nestpipe/exec/stage.hpp>
 
 #include <concepts>
@@ -70,6 +72,21 @@ concept has_clock = requires(E const& e) {
 };
 template <class E>
 concept executor = has_start<E> && has_issue<E> && has_wait<E> && std::default_initializable<E>;
+
+namespace detail {
+template <class E>
+struct space_of {
+  using type = host;
+};
+template <class E>
+  requires requires { typename E::space; }
+struct space_of<E> {
+  using type = typename E::space;
+};
+}  // namespace detail
+/// Where an engine run by E computes: `E::space`, or host memory.
+template <class E>
+using space_of = typename detail::space_of<E>::type;
 
 template <class E>
 consteval bool audit() {

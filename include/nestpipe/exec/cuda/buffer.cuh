@@ -54,6 +54,7 @@ class buffer<T, cuda> {
     }
     size_ = n;
   }
+  void resize(std::size_t n) { resize(n, this_stream()); }
   /// As resize, and sets every byte to zero.
   void assign_zero(std::size_t n, cudaStream_t stream) {
     resize(n, stream);

@@ -70,6 +70,20 @@ class any_of {
   storage_counters counters() const {
     return visit([](auto const& s) { return static_cast<storage_counters>(s.counters()); });
   }
+  void expect(std::uint64_t batch, std::span<key_type const> keys)
+    requires(looks_ahead<Ss> || ...)
+  {
+    visit([&](auto& s) {
+      if constexpr (requires { s.expect(batch, keys); }) s.expect(batch, keys);
+    });
+  }
+  void reached(std::uint64_t batch)
+    requires(looks_ahead<Ss> || ...)
+  {
+    visit([&](auto& s) {
+      if constexpr (requires { s.reached(batch); }) s.reached(batch);
+    });
+  }
 
  private:
   std::variant<Ss...> held_{};

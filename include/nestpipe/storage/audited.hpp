@@ -63,6 +63,16 @@ class audited {
   }
   bool passed(scan_cursor const& at, key_type key) const { return inner_.passed(at, key); }
   storage_counters counters() const { return inner_.counters(); }
+  void expect(std::uint64_t batch, std::span<key_type const> keys)
+    requires looks_ahead<S>
+  {
+    inner_.expect(batch, keys);
+  }
+  void reached(std::uint64_t batch)
+    requires looks_ahead<S>
+  {
+    inner_.reached(batch);
+  }
 
   audit_counters const& audit_results() const { return counted_; }
   S const& inner() const { return inner_; }

@@ -17,6 +17,7 @@
 /// | `s.scan(cursor, f)` | `f(key, std::span<float const> row)` for the next portion of the rows. From a fresh cursor to `cursor.done`, every row that is there all along is met once, whatever is written, created or erased between two portions |
 /// | `s.passed(cursor, key)` | whether a row of this key would have been in a portion already |
 /// | `s.counters()` | storage_counters |
+/// | `s.expect(batch, keys)`, `s.reached(batch)` (optional) | hints: the keys that a coming batch will pin, in batch order; that batch's rows are read next |
 ///
 /// A model must also: accept every 64-bit key and empty spans; keep a row's bits exactly; be used from one thread at a
 /// time; allocate neither in read nor in write of rows that are there. scan and passed are const.
@@ -90,6 +91,13 @@ concept has_counters = requires(S const& s) {
 template <class S>
 concept storage = has_open<S> && has_read<S> && has_write<S> && has_epoch<S> && has_pins<S> && has_erase<S> && has_iteration<S> &&
                   has_counters<S> && std::copy_constructible<S> && std::movable<S>;
+
+/// Optional.
+template <class S>
+concept looks_ahead = requires(S& s, std::uint64_t batch, std::span<key_type const> k) {
+  s.expect(batch, k);
+  s.reached(batch);
+};
 
 template <class S>
 consteval bool audit() {

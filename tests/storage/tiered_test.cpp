@@ -344,7 +344,7 @@ TEST_CASE("a budget that tables share goes where it is needed, and no table is l
   CHECK(large.tiers().rows > 1000);
   CHECK(late.tiers().capacity >= 64);
   CHECK(late.tiers().most_beyond == 0);
-  CHECK(small.tiers().capacity * 80 + large.tiers().capacity * 80 + late.tiers().capacity * 80 <= 200000);
+  CHECK(small.tiers().capacity * 88 + large.tiers().capacity * 88 + late.tiers().capacity * 88 <= 200000);
   CHECK(c::holds(large, 4, range(0, 10000), 1));
 }
 

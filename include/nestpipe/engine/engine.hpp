@@ -10,6 +10,7 @@
 #include <nestpipe/engine/dense_part.hpp>
 #include <nestpipe/engine/exchanger.hpp>
 #include <nestpipe/engine/feed.hpp>
+#include <nestpipe/engine/look_ahead.hpp>
 #include <nestpipe/engine/micro_batch.hpp>
 #include <nestpipe/engine/micro_groups.hpp>
 #include <nestpipe/engine/not_finite.hpp>
@@ -62,6 +63,7 @@ class engine {
     buckets_ = reduction_buckets(model_, dense_.size(), config_.dense_buckets);
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
+    look_ahead_.open(config_.slots);
     windows_.resize(config_.windows);
     micro_ = std::vector<micro_batch<Model>>(groups_.buffers());
     landing_ = std::vector<exec::buffer<float>>(groups_.buffers());
@@ -227,7 +229,13 @@ class engine {
       case stage::read: read(o.batch, slot); break;
       case stage::stage: break;  // host memory is the compute space
       case stage::route: route(o.batch, slot); break;
-      case stage::retrieve: rows_.retrieve(slot.owner, window(slot), absent_row::initial, helpers_); break;
+      case stage::retrieve:
+        if constexpr (rows_type::looks_ahead) {
+          look_ahead_.take([&](batch_slot const& coming) { rows_.expect(coming.info.step, coming.owner); });
+          rows_.reached(slot.info.step);
+        }
+        rows_.retrieve(slot.owner, window(slot), absent_row::initial, helpers_);
+        break;
       case stage::refresh:
         if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot), helpers_);
         break;
@@ -297,6 +305,7 @@ class engine {
     if (total.samples != 0) {
       if constexpr (rows_type::stamped) ledger_.routed(slot, batch % slots_.size());
       follow(slot);
+      if constexpr (rows_type::looks_ahead) look_ahead_.post(slot);
     }
   }
 
@@ -410,6 +419,7 @@ class engine {
   Comm comm_;
   rows_type rows_;
   version_ledger ledger_;  // used when rows carry stamps
+  look_ahead look_ahead_;  // used when stores look ahead
   dense_part<DenseOptimizer> dense_;
   Reduction reduction_;
   router<channel_type> router_;

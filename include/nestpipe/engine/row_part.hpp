@@ -70,6 +70,23 @@ class row_part {
     w.shape(dims, floats);
   }
 
+  /// Whether the stores want to know which rows are due.
+  static constexpr bool looks_ahead = storage::looks_ahead<Storage>;
+  /// The rows that a batch routed, and not yet retrieved, will need.
+  void expect(std::uint64_t step, embedding::owner_route const& route)
+    requires looks_ahead
+  {
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      if (auto const keys = route.table_keys(t); !keys.empty()) stores_[t].expect(step, keys);
+    }
+  }
+  /// That batch is retrieved now.
+  void reached(std::uint64_t step)
+    requires looks_ahead
+  {
+    for (auto& s : stores_) s.reached(step);
+  }
+
   /// Reads the rows of a batch into its window. O(keys * row floats).
   void retrieve(embedding::owner_route const& route, embedding::window& w, absent_row absent, exec::worker_pool& helpers) {
     w.reset(route);

@@ -4,7 +4,7 @@
 /// pipelining; early rows and the split update go beyond it.
 
 #include <nestpipe/schedule/frozen_window.hpp>
-#include <nestpipe/schedule/read_ahead.hpp>
+#include <nestpipe/schedule/route_ahead.hpp>
 #include <nestpipe/schedule/sequential.hpp>
 
 namespace nestpipe::schedule {
@@ -23,6 +23,7 @@ struct dual_buffer {
 
   Inner inner{};
   std::uint64_t ahead = 3;   ///< batches read beyond the one being routed, at least 1
+  std::uint64_t routes = 1;  ///< batches routed beyond the one retrieved, at least 1: what stores that look ahead can know. Within batches_in_flight - 3
   bool early = true;         ///< rows of the next batch that this one does not touch are exchanged before this one's update
   bool shared_first = true;  ///< rows that the next batch shares are updated first, the others while those travel
 
@@ -50,21 +51,18 @@ struct dual_buffer {
   void run(Pipeline& p) const {
     using exec::portion;
     using exec::stage;
-    read_ahead reader{p, ahead, 3};
+    std::uint64_t const deep = routes + 3 < p.slots() ? routes : p.slots() - 3;
+    read_ahead reader{p, ahead, 2 + deep};
+    std::uint64_t t = p.first_batch();
+    route_ahead router{p, reader, t};
 
-    // Waits for the agreement on b; its successor is routed at once unless a boundary comes first.
-    auto const route = [&](std::uint64_t b) {
-      reader.up_to(b);
-      p.issue({stage::route, b}, reader.staged(b));
-    };
+    // Waits for the agreement on b; its successors are routed at once unless a boundary comes first.
     auto const agree = [&](std::uint64_t b) {
       auto const info = p.agreed(b);
-      if (!info.boundary) route(b + 1);
+      router.up_to(b + deep);
       return info;
     };
 
-    std::uint64_t t = p.first_batch();
-    route(t);
     auto info = agree(t);
     exec::event written{};    // write_back of the last batch trained
     exec::event ready{};      // rows of t are in its window as they must be sent

@@ -2,7 +2,7 @@
 /// @file
 /// Read, stage and route run ahead of the step; everything that touches rows keeps the plain order.
 
-#include <nestpipe/schedule/read_ahead.hpp>
+#include <nestpipe/schedule/route_ahead.hpp>
 #include <nestpipe/schedule/step.hpp>
 
 namespace nestpipe::schedule {
@@ -12,24 +12,23 @@ struct prefetch {
   using consistency = exact;
 
   std::uint64_t ahead = 2;  ///< batches read beyond the one in training, at least 1
+  std::uint64_t routes = 1; ///< ... and routed: from 2 on, stores that look ahead can know them. Below batches_in_flight
 
   constexpr std::uint32_t windows() const { return 1; }
 
   template <class Pipeline>
   void run(Pipeline& p) const {
-    using exec::stage;
-    read_ahead reader{p, ahead, 1};
+    std::uint64_t const deep = routes < p.slots() ? routes : p.slots() - 1;
+    read_ahead reader{p, ahead, deep};
     std::uint64_t t = p.first_batch();
+    route_ahead router{p, reader, t};
     exec::event last{};
-    reader.up_to(t);
-    exec::event routed = p.issue({stage::route, t}, reader.staged(t));
     for (;; ++t) {
       auto const info = p.agreed(t);
-      if (info.samples != 0) last = one_window_step(plain_micro_batches{}, p, t, routed, last);
+      if (info.samples != 0) last = one_window_step(plain_micro_batches{}, p, t, router.routed(t), last);
       reader.done(t, last);
       if (info.boundary) break;
-      reader.up_to(t + 1);
-      routed = p.issue({stage::route, t + 1}, reader.staged(t + 1));
+      router.up_to(t + deep);
     }
     p.drain();
   }

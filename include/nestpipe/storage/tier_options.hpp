@@ -7,23 +7,26 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace nestpipe::storage {
 
 /// Bytes that the fast tiers of all tables of one rank share. Each table has a claim to an equal part of one eighth; beyond that
-/// tables take as they grow. For one thread at a time, like the stores.
+/// tables take as they grow. Tables may ask from several threads.
 class memory_budget {
  public:
   explicit memory_budget(std::uint64_t bytes) : total_{bytes} {}
 
   /// A table joins. Returns its number.
   std::size_t join() {
+    std::lock_guard const lock{mutex_};
     taken_.push_back(0);
     return taken_.size() - 1;
   }
   /// Takes bytes for a table, or nothing where they are not to be had.
   bool take(std::size_t table, std::uint64_t bytes) {
+    std::lock_guard const lock{mutex_};
     std::uint64_t const claim = total_ / 8 / taken_.size();
     std::uint64_t spoken_for = 0;
     for (std::size_t t = 0; t < taken_.size(); ++t) spoken_for += std::max(taken_[t] + (t == table ? bytes : 0), claim);
@@ -35,6 +38,7 @@ class memory_budget {
 
  private:
   std::uint64_t total_;
+  std::mutex mutex_;
   std::vector<std::uint64_t> taken_;
 };
 

@@ -30,7 +30,7 @@ namespace nestpipe::storage {
 ///   (counted) and shrinks back later.
 ///
 /// Handles are places in the fast tier and checked against the key when used, so an eviction invalidates none: only `erase`
-/// changes `epoch()`. Keeps 24 bytes a row beside the row, an index of 12 to 23, and what the policy keeps. A scan follows the
+/// changes `epoch()`. Keeps 32 bytes a row beside the row, an index of 12 to 23, and what the policy keeps. A scan follows the
 /// slow tier's order; at its start rows that are only up are written down once, which is why the members are mutable.
 /// @tparam Fast      memory of the fast tier, see fast_memory.hpp
 /// @tparam Slow      any store
@@ -107,6 +107,8 @@ class tiered {
         } else {
           slot_info& s = o.slots[to];
           s.state = static_cast<std::uint8_t>((s.state & ~asked) | (there ? up | below : absent));
+          s.handle = o.below[j];
+          s.epoch = static_cast<std::uint32_t>(slow_.epoch());
           found_up += there ? 1 : 0;
           if (!there) to = no_row;
         }
@@ -175,7 +177,7 @@ class tiered {
       if (o.at[i] == no_row) {
         ++missing;
       } else {
-        ++o.slots[o.at[i]].pins;
+        hold(o.slots[o.at[i]]);
       }
     }
     if (missing != 0) make_room(missing);
@@ -183,7 +185,7 @@ class tiered {
       if (o.at[i] == no_row) {
         o.at[i] = find(keys[i]);  // a key may come twice
         if (o.at[i] == no_row) o.at[i] = take_slot(keys[i]);
-        ++o.slots[o.at[i]].pins;
+        hold(o.slots[o.at[i]]);
       }
       slot_info& s = o.slots[o.at[i]];
       eviction_.used(s.mark, s.key, o.now);
@@ -209,7 +211,8 @@ class tiered {
       if (slot == no_row) continue;
       slot_info& s = o.slots[slot];
       if ((s.state & (up | below)) == up) --o.only_up;
-      s.state = absent;
+      s.state = used | absent;
+      s.handle = no_row;
       if (s.pins == 0) free_slot(slot);
     }
     slow_.erase(keys);
@@ -287,8 +290,10 @@ class tiered {
   struct slot_info {
     key_type key;
     typename Eviction::mark mark;
-    std::uint32_t pins;
-    std::uint16_t due;
+    row_handle handle;       ///< of the slow tier, in its epoch `epoch`; spares it a look-up when the row goes down
+    std::uint32_t epoch;
+    std::uint16_t pins;
+    std::uint8_t due;        ///< batches, 0: not known
     std::uint8_t state;
   };
 
@@ -367,11 +372,9 @@ class tiered {
     timed(o.moved.read_seconds, [&] { slow_.read(std::span<key_type const>{o.asked}, o.below.span(), o.rows.data()); });
     ++o.moved.slow_reads;
   }
-  // asked and rows -> the slow tier.
+  // asked, below (handles) and rows -> the slow tier.
   void write_slow() const {
     opened& o = store_.value;
-    o.below.resize(o.asked.size());
-    std::fill(o.below.span().begin(), o.below.span().end(), no_row);
     timed(o.moved.write_seconds, [&] { slow_.write(std::span<key_type const>{o.asked}, std::span<row_handle const>{o.below.span()}, o.rows.data()); });
     ++o.moved.slow_writes;
     o.moved.bytes_down += o.asked.size() * row_bytes();
@@ -389,6 +392,8 @@ class tiered {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (o.at[i] == no_row) std::memcpy(o.rows.data() + j++ * o.row_floats, rows + i * o.row_floats, row_bytes());
     }
+    o.below.resize(j);
+    std::fill(o.below.span().begin(), o.below.span().end(), no_row);
     write_slow();
     o.moved.rows_through += j;
   }
@@ -399,6 +404,10 @@ class tiered {
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
+  void hold(slot_info& s) {
+    require(s.pins != 0xffff, "storage::tiered: one key was pinned 65,535 times", store_->purpose, "release what is pinned");
+    ++s.pins;
+  }
   row_handle take_slot(key_type key) {
     opened& o = store_.value;
     std::uint32_t slot = 0;
@@ -414,7 +423,7 @@ class tiered {
       }
       o.slots.push_back({});
     }
-    o.slots[slot] = {key, {}, 0, 0, used};
+    o.slots[slot] = {key, {}, no_row, 0, 0, 0, used};
     o.index.insert(hash_of(key), slot);
     return slot;
   }
@@ -488,7 +497,7 @@ class tiered {
           if (i < n) o.index.prefetch(hash_of(keys[i]));
           if (i < ahead) continue;
           row_handle const slot = find(keys[i - ahead]);
-          if (slot != no_row) o.slots[slot].due = on ? static_cast<std::uint16_t>(std::min(batches, 0xffffU)) : std::uint16_t{0};
+          if (slot != no_row) o.slots[slot].due = on ? static_cast<std::uint8_t>(std::min(batches, 255U)) : std::uint8_t{0};
         }
       });
       return !o.due.empty();
@@ -501,6 +510,12 @@ class tiered {
     opened& o = store_.value;
     o.rows.resize(o.asked.size() * o.row_floats);
     fast_.gather(o.asked_for, o.rows.data());
+    o.below.resize(o.asked.size());
+    auto const epoch = static_cast<std::uint32_t>(slow_.epoch());
+    for (std::size_t j = 0; j < o.asked.size(); ++j) {
+      slot_info const& s = o.slots[o.asked_for[j]];
+      o.below[j] = (s.state & below) != 0 && s.epoch == epoch ? s.handle : no_row;
+    }
     write_slow();
     o.moved.rows_down += o.asked.size();
     for (row_handle const slot : o.asked_for) {

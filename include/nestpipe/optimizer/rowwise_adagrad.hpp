@@ -61,14 +61,15 @@ class row_in_registers {
     }
   }
 
-  /// sum_of_squares, in its order.
+  /// sum_of_squares, in its order; without the zeros it begins with, which change no square.
   float sum_of_squares() const {
     constexpr std::size_t per_block = sum_block / lanes::size;
     float total = 0.0f;
     for (std::size_t begin = 0; begin < packs; begin += per_block) {
       lanes partial;
-      for (std::size_t i = begin; i < packs && i < begin + per_block; ++i) partial.values += gradient_[i].values * gradient_[i].values;
-      total += fold(partial);
+      partial.values = gradient_[begin].values * gradient_[begin].values;
+      for (std::size_t i = begin + 1; i < packs && i < begin + per_block; ++i) partial.values += gradient_[i].values * gradient_[i].values;
+      total = begin == 0 ? fold(partial) : total + fold(partial);
     }
     return total;
   }

@@ -12,7 +12,9 @@
 #include <nestpipe/schedule/nested.hpp>
 #include <nestpipe/schedule/prefetch.hpp>
 #include <nestpipe/schedule/sequential.hpp>
+#include <nestpipe/storage/admitting.hpp>
 #include <nestpipe/storage/any_of.hpp>
+#include <nestpipe/storage/audited.hpp>
 #include <nestpipe/storage/dense.hpp>
 #include <nestpipe/storage/encoded.hpp>
 #include <nestpipe/storage/hashed.hpp>
@@ -21,6 +23,9 @@
 #include <support/click_stream.hpp>
 #include <support/hooked_lanes.hpp>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -56,7 +61,8 @@ class plain_store {
 };
 
 using narrow = st::encoded<st::any_of<st::hashed<>, st::dense>, st::codec::any>;
-using stores = st::any_of<narrow, plain_store<narrow>>;
+using picky = st::admitting<narrow>;
+using stores = st::any_of<picky, narrow, plain_store<narrow>>;
 using schedules = np::schedule::any_of<np::schedule::sequential, np::schedule::prefetch, np::schedule::dual_buffer<>, np::schedule::frozen_window, np::schedule::nested>;
 using inline_lanes = np::test::hooked<np::exec::inline_lanes>;
 using thread_lanes = np::test::hooked<np::exec::thread_lanes>;
@@ -92,15 +98,24 @@ struct run_options {
   std::uint64_t delays = 0;  ///< seed; 0: none
 };
 
-std::string digest_of(stores const& store, run_options const& r, np::trainer_config const* config = nullptr) {
+struct found {
+  std::uint64_t rows = 0;
+  st::admission_counters admission{};
+  bool operator==(found const& o) const {
+    return rows == o.rows && admission.refused_occurrences == o.admission.refused_occurrences && admission.dropped_gradients == o.admission.dropped_gradients;
+  }
+};
+
+std::string digest_of(stores const& store, run_options const& r, found* sums = nullptr) {
   std::string digest;
+  std::mutex one;
   np::comm::threads::run(r.ranks, [&](np::comm::threads& comm) {
     trainer_type::policies p;
     p.storage = store;
     p.schedule = all_schedules[r.schedule].second;
     p.row_optimizer.rate = 0.05;
     p.dense_optimizer.rate = 0.01;
-    trainer_type t{config != nullptr ? *config : config_for(r.ranks), comm, p};
+    trainer_type t{config_for(r.ranks), comm, p};
     auto const hook = r.delays == 0 ? std::function<void(np::exec::op const&)>{} : np::test::random_delays(np::mix64(r.delays, comm.rank()), 8);
     if (r.threads) {
       t.executor().choose<thread_lanes>().hook = hook;
@@ -109,21 +124,29 @@ std::string digest_of(stores const& store, run_options const& r, np::trainer_con
     }
     t.fit(stream());
     auto const d = t.parameters_digest().text();
+    std::lock_guard const guard{one};
     if (comm.rank() == 0) digest = d;
+    if (sums == nullptr) return;
+    sums->rows += t.engine().rows().rows();
+    sums->admission.refused_occurrences += t.engine().rows().admission_results().refused_occurrences;
+    sums->admission.dropped_gradients += t.engine().rows().admission_results().dropped_gradients;
   });
   return digest;
 }
 
 /// Ranks 1, 2 and 4, every exact schedule, both executors, delays at random: the digest of the plain loop.
 std::string check_one_digest(stores const& store, stores const& elsewhere) {
-  std::string const wanted = digest_of(store, {});
+  found first;
+  std::string const wanted = digest_of(store, {}, &first);
   std::uint64_t turn = 0;
   for (std::size_t s = 0; s < all_schedules.size(); ++s) {
     for (std::size_t const ranks : {1, 2, 4}) {
       CAPTURE(all_schedules[s].first);
       CAPTURE(ranks);
       bool const threads = ++turn % 2 == 1;
-      CHECK(digest_of(turn % 3 == 0 ? elsewhere : store, {s, ranks, threads, turn}) == wanted);
+      found sums;
+      CHECK(digest_of(turn % 3 == 0 ? elsewhere : store, {s, ranks, threads, turn}, &sums) == wanted);
+      CHECK(sums == first);
     }
   }
   return wanted;
@@ -147,4 +170,42 @@ TEST_CASE("without rounding at the update, bits depend on the schedule") {
   narrow const exact, narrowed{{}, kind::bfloat16};
   CHECK(digest_of(plain_store<narrow>{exact}, {4, 2, true, 1}) == digest_of(exact, {}));
   CHECK(digest_of(plain_store<narrow>{narrowed}, {0, 1}) != digest_of(plain_store<narrow>{narrowed}, {4, 1}));
+}
+
+TEST_CASE("keys that have not earned a row: one digest for every way to train, and every option changes it") {
+  std::string const all = digest_of(narrow{}, {});
+  CHECK(digest_of(picky{}, {}) == all);  // a rule that admits everybody
+  std::vector<std::string> seen{all};
+  for (st::admission_rule const rule : {st::admission_rule{4, 1.0}, st::admission_rule{1, 0.2}, st::admission_rule{3, 0.5}}) {
+    CAPTURE(rule.name());
+    seen.push_back(check_one_digest(picky{{}, rule}, picky{narrow{st::dense{}}, rule}));
+  }
+  seen.push_back(check_one_digest(picky{narrow{{}, kind::bfloat16}, {4, 1.0}}, picky{narrow{st::dense{}, kind::bfloat16}, {4, 1.0}}));
+  seen.push_back(digest_of(picky{{}, {4, 1.0}, {2, 1}}, {}));  // so small a sketch that collisions let keys in early
+  std::sort(seen.begin(), seen.end());
+  CHECK(std::unique(seen.begin(), seen.end()) == seen.end());
+}
+
+TEST_CASE("with a wide sketch exactly the keys that occur often enough have rows, and what is refused is counted") {
+  std::map<std::pair<std::uint32_t, np::key_type>, std::uint64_t> times;
+  auto data = stream();
+  np::test::click_stream::block block;
+  data.frame(block, 100000);
+  np::sample_block samples;
+  data.parse(block, 0, block.size(), samples);
+  for (std::uint32_t f = 0; f < samples.ids.features; ++f) {
+    for (std::size_t p = samples.ids.offsets[f * samples.ids.samples]; p < samples.ids.offsets[(f + 1) * samples.ids.samples]; ++p) times[{f, samples.ids.values[p]}] += 2;  // epochs
+  }
+  std::uint64_t often = 0, refused_at_least = 0;
+  for (auto const& [key, n] : times) {
+    often += n >= 12 ? 1 : 0;
+    refused_at_least += n >= 12 ? 0 : n;
+  }
+  REQUIRE(often > 50);
+  REQUIRE(often < times.size());
+  found sums;
+  digest_of(picky{{}, {12, 1.0}, {4096, 4}}, {}, &sums);
+  CHECK(sums.rows == often);
+  CHECK(sums.admission.refused_occurrences >= refused_at_least);
+  CHECK(sums.admission.dropped_gradients > 0);
 }

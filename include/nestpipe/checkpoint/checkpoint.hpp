@@ -147,6 +147,7 @@ void save(Engine& engine, std::filesystem::path const& directory, data::data_pos
   auto& channel = engine.control();
   std::size_t const rank = engine.comm().rank();
   std::size_t const world_size = engine.comm().size();
+  require(!engine.rows().admits(), "checkpoints do not hold the counts of admission yet, so training could not go on as it was", "storage::admitting", "train without admission");
   comm::call_site const at{"save", engine.step()};
   std::string const what = "cannot save the checkpoint " + directory.string();
   auto const reached = [&](save_phase p) {
@@ -214,6 +215,7 @@ data::data_position load(Engine& engine, std::filesystem::path const& directory)
   auto& channel = engine.control();
   std::size_t const rank = engine.comm().rank();
   std::size_t const world_size = engine.comm().size();
+  require(!engine.rows().admits(), "checkpoints do not hold the counts of admission yet", "storage::admitting", "train without admission");
   comm::call_site const at{"load", engine.step()};
   std::string const what = "cannot load the checkpoint " + directory.string();
   manifest m;

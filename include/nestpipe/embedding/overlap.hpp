@@ -23,9 +23,11 @@ class overlap {
       std::size_t const absent = before.table_keys(t).size();
       found_.resize(keys.size());
       before.find(t, keys, found_.data());
+      auto const refused = before.table_refused(t);
       for (std::size_t i = 0; i < keys.size(); ++i) {
         std::uint32_t const slot = found_[i];
-        if (slot == absent) continue;
+        // A refused key has no row there that could be copied: if it is admitted now, its first value must stay.
+        if (slot == absent || (!refused.empty() && refused[slot] != 0)) continue;
         from_[n] = slot;
         to_[n++] = static_cast<std::uint32_t>(i);
         late_[slot_first_[t] + i] = 1;

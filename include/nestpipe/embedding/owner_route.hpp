@@ -11,6 +11,9 @@ class owner_route {
  public:
   std::vector<std::uint32_t> counts;   ///< (world size, shape.counts()) as received, by source
   exec::buffer<key_type> received;     ///< keys, by source and table
+  exec::buffer<std::uint32_t> received_occurrences;   ///< of each of them, when they are counted
+  exec::buffer<std::uint32_t> occurrences;            ///< by table and slot, over all ranks, when they are counted
+  exec::buffer<std::uint8_t> refused;  ///< by table and slot: 1 for keys that get no row (storage::admitting); empty when all get one
   exec::buffer<std::uint32_t> slots;   ///< received lists (by source, micro-batch, table), turned into slots
   std::vector<std::size_t> source_keys;   ///< (world size)
   std::vector<std::size_t> source_lists;  ///< (world size) list elements
@@ -37,6 +40,8 @@ class owner_route {
     }
     list_base_.back() = elements;
     received.resize(keys);
+    if (shape.count_occurrences) received_occurrences.resize(keys);
+    refused.resize(0);
     slots.resize(elements);
   }
 
@@ -72,6 +77,15 @@ class owner_route {
       if (distinct != 0) std::memcpy(keys_.data() + first, index_[t].keys().data(), distinct * sizeof(key_type));
       table_first_[t + 1] = first + distinct;
     }
+    if (shape.count_occurrences) {
+      occurrences.assign_zero(table_first_.back());
+      for (std::size_t s = 0; s < shape.world_size; ++s) {
+        for (std::size_t t = 0; t < shape.tables; ++t) {
+          std::size_t const base = key_base_[s * shape.tables + t];
+          for (std::size_t i = base; i < base + key_count(shape, s, t); ++i) occurrences[table_first_[t] + slot_of_[i]] += received_occurrences[i];
+        }
+      }
+    }
     for (std::size_t s = 0; s < shape.world_size; ++s) {
       for (std::size_t l = 0; l < shape.lists(); ++l) {
         std::size_t const base = key_base_[s * shape.tables + l % shape.tables];
@@ -87,6 +101,15 @@ class owner_route {
   std::span<key_type const> table_keys(std::size_t t) const {
     return keys_.span().subspan(table_first_[t], table_first_[t + 1] - table_first_[t]);
   }
+  /// Occurrences of table t's keys, by slot.
+  std::span<std::uint32_t const> table_occurrences(std::size_t t) const {
+    return occurrences.span().subspan(table_first_[t], table_first_[t + 1] - table_first_[t]);
+  }
+  /// Which keys of table t get no row, by slot; empty when all get one.
+  std::span<std::uint8_t const> table_refused(std::size_t t) const {
+    return refused.size() == 0 ? refused.span() : refused.span().subspan(table_first_[t], table_first_[t + 1] - table_first_[t]);
+  }
+  std::size_t first_slot(std::size_t t) const { return table_first_[t]; }
   /// Slots of table t that micro-batch j of rank `source` reads, in the order in which its rows travel.
   std::span<std::uint32_t const> slot_list(route_shape const& s, std::size_t source, std::size_t j, std::size_t t) const {
     std::size_t const at = source * s.lists() + j * s.tables + t;

@@ -18,6 +18,7 @@ struct route_shape {
   std::uint32_t tables = 0;
   std::uint32_t shards = 1024;
   bool reuse_rows = false;          ///< a row goes to a rank once per batch, with the first micro-batch that needs it
+  bool count_occurrences = false;   ///< keys travel with the number of their occurrences on the sender
 
   std::size_t lists() const { return std::size_t{micro_batches} * tables; }
   /// Counts that travel to one owner: keys per table, then list lengths per micro-batch and table, then, when rows are used
@@ -30,6 +31,7 @@ class source_route {
  public:
   std::vector<std::uint32_t> counts;         ///< (world size, shape.counts())
   exec::buffer<key_type> keys;               ///< by owner, table, first appearance
+  exec::buffer<std::uint32_t> occurrences;   ///< of each of `keys`, when they are counted
   exec::buffer<std::uint32_t> lists;         ///< by owner, micro-batch, table: places among the keys sent to that owner for that table
   std::vector<std::size_t> owner_keys;       ///< (world size)
   std::vector<std::size_t> owner_lists;      ///< (world size) list elements
@@ -155,6 +157,20 @@ class source_route {
       for (std::size_t g = table_first_[t]; g < table_first_[t + 1]; ++g)
         keys[base_[owner_[g] * shape.tables + t] + place_[g]] = all_keys_[g];
     }
+    if (shape.count_occurrences) count_occurrences(shape);
+  }
+
+  // While base_ leads to the places of keys.
+  void count_occurrences(route_shape const& shape) {
+    occurrences.assign_zero(keys.size());
+    place_in_keys_.resize(keys.size());
+    for (std::size_t t = 0; t < shape.tables; ++t) {
+      for (std::size_t g = table_first_[t]; g < table_first_[t + 1]; ++g)
+        place_in_keys_[g] = static_cast<std::uint32_t>(base_[owner_[g] * shape.tables + t] + place_[g]);
+    }
+    for (micro_route const& m : micro) {
+      for (std::size_t p = 0; p < m.occurrence_entry.size(); ++p) ++occurrences[place_in_keys_[m.entry_key[m.occurrence_entry[p]]]];
+    }
   }
 
   void count_list(route_shape const& shape, std::uint32_t j) {
@@ -276,6 +292,7 @@ class source_route {
   exec::buffer<std::uint32_t> local_;      // its entry there
   exec::buffer<std::uint32_t> first_micro_;     // first micro-batch that uses the key
   exec::buffer<std::uint32_t> place_of_key_;    // where its row lands, when rows are used again
+  exec::buffer<std::uint32_t> place_in_keys_;   // per distinct key: its place in `keys`, when occurrences are counted
   std::vector<std::size_t> base_;
   std::vector<std::size_t> start_, fresh_, repeated_, flag_;  // per owner and table
 };

@@ -49,13 +49,13 @@ class engine {
         rows_{storage, row_optimizer},
         dense_{dense_optimizer},
         reduction_{std::move(reduction)},
-        router_{comm_.channel("route"), shape(config_, comm_.size()), config_.windows > 1},
+        router_{comm_.channel("route"), shape(config_, comm_.size(), rows_.admits()), config_.windows > 1},
         exchanger_{comm_.channel("exchange")},
         reduce_channel_{comm_.channel("reduce")},
         control_{comm_.channel("control")},
         input_{comm_.channel("input")} {
     model_.attach({config_.schema, config_.layout, config_.task});
-    rows_.open(config_.layout, config_.seed, static_cast<std::uint32_t>(comm_.rank()), static_cast<std::uint32_t>(comm_.size()));
+    rows_.open(config_.layout, config_.seed, static_cast<std::uint32_t>(comm_.rank()), static_cast<std::uint32_t>(comm_.size()), config_.shards);
     dense_.open(model_.parameters(), config_.seed);
     // One float more than there are parameters: the loss travels with the gradient, in the same fixed order.
     reduction_.open({dense_.size() + 1, config_.micro_batches, comm_.rank(), comm_.size()});
@@ -216,9 +216,9 @@ class engine {
   }
 
  private:
-  static embedding::route_shape shape(engine_config const& c, std::size_t world_size) {
+  static embedding::route_shape shape(engine_config const& c, std::size_t world_size, bool count) {
     return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
-            static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows};
+            static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows, count};
   }
 
   void run(exec::op const& o) {
@@ -303,6 +303,7 @@ class engine {
     next_batch_ = batch + 1;
     check_readable(end);
     if (total.samples != 0) {
+      if constexpr (storage::may_refuse<Storage>) rows_.admit(slot.owner);
       if constexpr (rows_type::stamped) ledger_.routed(slot, batch % slots_.size());
       follow(slot);
       if constexpr (rows_type::looks_ahead) look_ahead_.post(slot);

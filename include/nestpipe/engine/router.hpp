@@ -91,16 +91,18 @@ class router {
     return total;
   }
 
-  // Per destination: all keys, then all lists.
+  // Per destination: all keys, their occurrences where they are counted, then all lists.
   void exchange_keys(batch_slot& slot, comm::call_site at) {
     std::size_t const ranks = shape_.world_size;
+    std::size_t const counted = shape_.count_occurrences ? 1 : 0;
+    std::size_t const key_bytes = sizeof(key_type) + counted * sizeof(std::uint32_t);
     bytes_to_.resize(ranks);
     bytes_from_.resize(ranks);
     std::size_t out = 0;
     std::size_t in = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
-      bytes_to_[r] = slot.source.owner_keys[r] * sizeof(key_type) + slot.source.owner_lists[r] * sizeof(std::uint32_t);
-      bytes_from_[r] = slot.owner.source_keys[r] * sizeof(key_type) + slot.owner.source_lists[r] * sizeof(std::uint32_t);
+      bytes_to_[r] = slot.source.owner_keys[r] * key_bytes + slot.source.owner_lists[r] * sizeof(std::uint32_t);
+      bytes_from_[r] = slot.owner.source_keys[r] * key_bytes + slot.owner.source_lists[r] * sizeof(std::uint32_t);
       out += bytes_to_[r];
       in += bytes_from_[r];
     }
@@ -108,10 +110,13 @@ class router {
     receive_.resize(in);
     std::byte* to = send_.data();
     key_type const* key = slot.source.keys.data();
+    std::uint32_t const* times = slot.source.occurrences.data();
     std::uint32_t const* list = slot.source.lists.data();
     for (std::size_t r = 0; r < ranks; ++r) {
       to = put(to, key, slot.source.owner_keys[r]);
+      to = put(to, times, counted * slot.source.owner_keys[r]);
       to = put(to, list, slot.source.owner_lists[r]);
+      times += counted * slot.source.owner_keys[r];
       key += slot.source.owner_keys[r];
       list += slot.source.owner_lists[r];
     }
@@ -119,10 +124,13 @@ class router {
                           std::span<std::size_t const>{bytes_from_}, at);
     std::byte const* from = receive_.data();
     key_type* key_in = slot.owner.received.data();
+    std::uint32_t* times_in = slot.owner.received_occurrences.data();
     std::uint32_t* list_in = slot.owner.slots.data();
     for (std::size_t r = 0; r < ranks; ++r) {
       from = get(from, key_in, slot.owner.source_keys[r]);
+      from = get(from, times_in, counted * slot.owner.source_keys[r]);
       from = get(from, list_in, slot.owner.source_lists[r]);
+      times_in += counted * slot.owner.source_keys[r];
       key_in += slot.owner.source_keys[r];
       list_in += slot.owner.source_lists[r];
     }

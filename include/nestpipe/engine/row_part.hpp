@@ -9,6 +9,7 @@
 #include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
 #include <nestpipe/optimizer/optimizer.hpp>
+#include <nestpipe/storage/admitting.hpp>
 #include <nestpipe/storage/audited.hpp>
 #include <nestpipe/storage/layers.hpp>
 #include <nestpipe/storage/storage.hpp>
@@ -29,8 +30,13 @@ class row_part {
   row_part(Storage const& prototype, Optimizer const& optimizer) : prototype_{prototype}, optimizer_{optimizer} {}
 
   /// Opens a store per table. @throws config_error
-  void open(embedding_layout const& layout, std::uint64_t seed, std::uint32_t rank, std::uint32_t world_size) {
+  void open(embedding_layout const& layout, std::uint64_t seed, std::uint32_t rank, std::uint32_t world_size, std::uint32_t shards) {
     seed_ = seed;
+    if constexpr (storage::may_refuse<Storage>) {
+      counts_.assign(admits() ? layout.tables().size() : 0, {});
+      for (std::uint32_t t = 0; t < counts_.size(); ++t) counts_[t].open(t, shards, storage::admission_of(prototype_).size);
+      kept_.resize(layout.tables().size());
+    }
     tables_.assign(layout.tables().begin(), layout.tables().end());
     stores_.clear();
     for (std::uint32_t t = 0; t < tables_.size(); ++t) {
@@ -59,6 +65,33 @@ class row_part {
   Storage& store(std::size_t t) { return stores_[t]; }
   Storage const& store(std::size_t t) const { return stores_[t]; }
   Optimizer const& optimizer() const { return optimizer_; }
+  /// Whether keys may be refused a row (storage::admitting, in use).
+  bool admits() const { return static_cast<bool>(storage::admission_of(prototype_)); }
+  storage::admission_counters const& admission_results() const { return admission_; }
+  /// Occurrences counted so far in the shards of table t; only where keys may be refused.
+  storage::count_sketches const& counts(std::size_t t) const { return counts_[t]; }
+
+  /// On the route lane, batch after batch: counts occurrences, then says which keys of the batch get no row. Counts first, so
+  /// that the order of keys in a batch does not matter. O(keys).
+  void admit(embedding::owner_route& route) {
+    if (counts_.empty()) return;
+    route.refused.assign_zero(route.distinct_keys());
+    std::uint64_t keys_refused = 0;
+    for (std::uint32_t t = 0; t < tables_.size(); ++t) {
+      auto const keys = route.table_keys(t);
+      auto const times = route.table_occurrences(t);
+      auto const rule = storage::admission_of(stores_[t]);
+      for (std::size_t i = 0; i < keys.size(); ++i) counts_[t].add(keys[i], times[i]);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (counts_[t].estimate(keys[i]) >= rule.needed(seed_, t, keys[i])) continue;
+        route.refused[route.first_slot(t) + i] = 1;
+        admission_.refused_occurrences += times[i];
+        ++keys_refused;
+      }
+    }
+    admission_.dropped_gradients += keys_refused;
+    if (keys_refused == 0) route.refused.resize(0);
+  }
 
   /// Gives a window this part's widths.
   void shape(embedding::window& w) const {
@@ -93,6 +126,9 @@ class row_part {
     table_by_table(route, helpers, [&](std::uint32_t t) {
       auto const keys = route.table_keys(t);
       auto const handles = w.handles(t);
+      if constexpr (storage::may_refuse<Storage>) {
+        if (!route.table_refused(t).empty()) return retrieve_admitted(t, route, w);
+      }
       if (absent == absent_row::initial) stores_[t].pin(keys);
       stores_[t].read(keys, handles, w.rows(t));
       w.epoch(t) = stores_[t].epoch();
@@ -113,6 +149,7 @@ class row_part {
       for (std::uint32_t t = 0; t < tables_.size(); ++t) {
         std::size_t const stride = w.row_floats(t);
         auto const keys = route.table_keys(t);
+        [[maybe_unused]] auto const refused = route.table_refused(t);
         [[maybe_unused]] auto const rounding = storage::rounding_of(stores_[t]);
         auto const has = w.has_gradient(t);
         float* const rows = w.rows(t);
@@ -120,6 +157,9 @@ class row_part {
         with_fixed_dim(w.dim(t), [&](auto dim) {
           auto const one = [&](std::size_t i) {
             if (has[i] != 1) return;
+            if constexpr (storage::may_refuse<Storage>) {
+              if (!refused.empty() && refused[i] != 0) return;  // its gradient is lost
+            }
             float* const row = rows + i * stride;
             float* const g = gradients + i * dim;
             clip.apply(g, dim);
@@ -159,6 +199,9 @@ class row_part {
     table_by_table(route, helpers, [&](std::uint32_t t) {
       auto const keys = route.table_keys(t);
       auto const handles = w.handles(t);
+      if constexpr (storage::may_refuse<Storage>) {
+        if (!route.table_refused(t).empty()) return write_back_admitted(t, route, w);
+      }
       // Rows may have moved since retrieve: then the store looks them up again.
       if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
       stores_[t].write(keys, handles, w.rows(t));
@@ -195,6 +238,69 @@ class row_part {
     }
   }
 
+  /// What is kept of a table's part of a batch when some of its keys are refused. A table is used by one thread at a time.
+  struct admitted_part {
+    std::vector<key_type> keys;
+    std::vector<std::uint32_t> slots;
+    std::vector<storage::row_handle> handles;
+    std::vector<float> rows;
+  };
+  admitted_part& select(std::uint32_t t, embedding::owner_route const& route) {
+    admitted_part& kept = kept_[t];
+    auto const keys = route.table_keys(t);
+    auto const refused = route.table_refused(t);
+    kept.keys.clear();
+    kept.slots.clear();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (refused[i] != 0) continue;
+      kept.keys.push_back(keys[i]);
+      kept.slots.push_back(static_cast<std::uint32_t>(i));
+    }
+    kept.handles.resize(kept.keys.size());
+    return kept;
+  }
+
+  void retrieve_admitted(std::uint32_t t, embedding::owner_route const& route, embedding::window& w) {
+    admitted_part& kept = select(t, route);
+    auto const keys = route.table_keys(t);
+    auto const refused = route.table_refused(t);
+    auto const handles = w.handles(t);
+    std::size_t const stride = w.row_floats(t);
+    float* const rows = w.rows(t);
+    stores_[t].pin(kept.keys);
+    stores_[t].read(kept.keys, kept.handles, rows);
+    w.epoch(t) = stores_[t].epoch();
+    // From the end, so that no row is overwritten before it has moved: it never moves to a lower slot.
+    for (std::size_t k = kept.keys.size(); k-- > 0;) {
+      std::size_t const i = kept.slots[k];
+      handles[i] = kept.handles[k];
+      if (handles[i] != storage::no_row && i != k) std::copy_n(rows + k * stride, stride, rows + i * stride);
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (refused[i] != 0) {
+        handles[i] = storage::no_row;
+        first_value(t, keys[i], rows + i * stride, absent_row::missing);
+      } else if (handles[i] == storage::no_row) {
+        first_value(t, keys[i], rows + i * stride, absent_row::initial);
+      }
+    }
+  }
+
+  // The window may be read by refresh meanwhile, so its rows stay where they are.
+  void write_back_admitted(std::uint32_t t, embedding::owner_route const& route, embedding::window& w) {
+    admitted_part& kept = select(t, route);
+    auto const handles = w.handles(t);
+    std::size_t const stride = w.row_floats(t);
+    bool const moved = stores_[t].epoch() != w.epoch(t);
+    kept.rows.resize(kept.keys.size() * stride);
+    for (std::size_t k = 0; k < kept.keys.size(); ++k) {
+      kept.handles[k] = moved ? storage::no_row : handles[kept.slots[k]];
+      std::copy_n(w.rows(t) + kept.slots[k] * stride, stride, kept.rows.data() + k * stride);
+    }
+    stores_[t].write(kept.keys, kept.handles, kept.rows.data());
+    stores_[t].release(kept.keys);
+  }
+
   void first_value(std::uint32_t t, key_type key, float* row, absent_row absent) const {
     std::size_t const dim = tables_[t].dim;
     if constexpr (stamped) row[row_floats(t)] = storage::stamp_of(0);
@@ -211,6 +317,9 @@ class row_part {
   std::uint64_t seed_ = 0;
   std::vector<struct table> tables_;
   std::vector<Storage> stores_;
+  std::vector<storage::count_sketches> counts_;  // per table, when keys may be refused; route lane
+  std::vector<admitted_part> kept_;              // likewise; lookup lane
+  storage::admission_counters admission_;        // route lane
 };
 
 }  // namespace nestpipe::engine

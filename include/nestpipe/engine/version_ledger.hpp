@@ -25,11 +25,12 @@ class version_ledger {
     expected.resize(last_.size());
     for (std::size_t t = 0; t < last_.size(); ++t) {
       auto const keys = slot.owner.table_keys(t);
+      auto const refused = slot.owner.table_refused(t);
       expected[t].resize(keys.size());
       for (std::size_t i = 0; i < keys.size(); ++i) {
         std::uint64_t& last = last_[t][keys[i]];
         expected[t][i] = static_cast<std::uint32_t>(last);
-        last = slot.info.step;
+        if (refused.empty() || refused[i] == 0) last = slot.info.step;
       }
     }
   }

@@ -146,6 +146,12 @@ void check(options& o) {
 
   one_of("--model", o.model, {"logistic", "fm", "deepfm", "dcn", "dlrm"}, {"rafm"});
   one_of("--storage", o.storage, {"hashed", "dense"}, {"tiered", "rocksdb"});
+  one_of("--codec", o.codec, {"float32", "bfloat16", "float16", "int8"});
+  positive("--admit-count", o.admit_count);
+  require(o.admit_probability > 0 && o.admit_probability <= 1, "--admit-probability must be above 0 and at most 1", std::to_string(o.admit_probability));
+  bool const admits = o.admit_count > 1 || o.admit_probability < 1;
+  require(!admits || (o.save.empty() && o.save_best.empty() && o.resume.empty()), "checkpoints do not hold the counts of admission yet", {},
+          "leave out --save, --save-best and --resume, or --admit-count and --admit-probability");
   if (o.storage == "dense" && synthetic && o.cardinality == 0) o.cardinality = o.synthetic_vocabulary;
   require(o.storage != "dense" || o.cardinality > 0, "--storage dense needs to know that all ids are below some number", {}, "give --cardinality N, or use --storage hashed");
   for (optimizer_choice const* p : {&o.rows, &o.dense_part})
@@ -162,6 +168,8 @@ void check(options& o) {
 
   bool const has_valid = synthetic || !o.valid.empty() || o.train_rows > 0 || (!o.split.empty() && o.split.find(":-:") == std::string::npos);
   bool const has_test = synthetic || !o.test.empty() || (!o.split.empty() && o.split.back() != '-');
+  require(!admits || !(has_valid && has_test && o.epochs > 1), "the best epoch is kept in a checkpoint, and checkpoints do not hold the counts of admission yet", {},
+          "train one epoch, leave out --test or the valid rows, or leave out --admit-count and --admit-probability");
   require(o.patience == 0 || has_valid, "--patience needs valid rows to judge by", {}, "give --valid, --split or --train-rows");
   require(o.save_best.empty() || has_valid, "--save-best needs valid rows to judge by", {}, "give --valid, --split or --train-rows");
   require(o.predict.empty() || has_test, "--predict writes the scores of the test rows", {}, "give --test or --split");
@@ -236,6 +244,9 @@ parsed parse(int argc, char** argv) {
   app.add_option("--cross-rank", o.cross_rank, "dcn: rank of the cross matrices; 0: full [0]")->group(g);
   app.add_option("--embedding-scale", o.embedding_scale, "size of the first embeddings [the model's]")->group(g);
   app.add_option("--storage", o.storage, "hashed or dense [hashed]")->group(g);
+  app.add_option("--codec", o.codec, "format of stored embeddings: float32, bfloat16, float16 or int8, rounded at random [float32]")->group(g);
+  app.add_option("--admit-count", o.admit_count, "an id gets its row with its N-th occurrence; before, it reads zeros [1]")->group(g);
+  app.add_option("--admit-probability", o.admit_probability, "and from then on with this probability at each occurrence [1]")->group(g);
   app.add_option("--cardinality", o.cardinality, "storage dense: all ids are below N")->group(g);
   app.add_option("--shards", o.shards, "key ranges of a model, fixed for its life [1024]")->group(g);
 

@@ -61,6 +61,9 @@ struct options {
   double embedding_scale = -1;
   std::string storage = "hashed";
   std::uint64_t cardinality = 0;
+  std::string codec = "float32";
+  std::uint64_t admit_count = 1;
+  double admit_probability = 1;
   std::uint32_t shards = 1024;
 
   // training

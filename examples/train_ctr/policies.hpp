@@ -30,8 +30,10 @@
 #include <nestpipe/reduction/any_of.hpp>
 #include <nestpipe/reduction/native.hpp>
 #include <nestpipe/reduction/ordered.hpp>
+#include <nestpipe/storage/admitting.hpp>
 #include <nestpipe/storage/any_of.hpp>
 #include <nestpipe/storage/dense.hpp>
+#include <nestpipe/storage/encoded.hpp>
 #include <nestpipe/storage/hashed.hpp>
 #include <nestpipe/trainer.hpp>
 #if defined(NESTPIPE_WITH_MPI)
@@ -43,7 +45,9 @@ namespace train_ctr {
 namespace np = nestpipe;
 
 using any_model = np::model::any_of<np::model::logistic<>, np::model::fm<>, np::model::deepfm<>, np::model::dcn<>, np::model::dlrm<>>;
-using any_storage = np::storage::any_of<np::storage::hashed<>, np::storage::dense>;
+using place_of_rows = np::storage::any_of<np::storage::hashed<>, np::storage::dense>;
+using narrow_storage = np::storage::encoded<place_of_rows, np::storage::codec::any>;  // float32 unless --codec is given
+using any_storage = np::storage::admitting<narrow_storage>;                           // admits all unless --admit-* is given
 using any_optimizer = np::optimizer::any_of<np::optimizer::sgd, np::optimizer::momentum, np::optimizer::adagrad, np::optimizer::rowwise_adagrad, np::optimizer::adam, np::optimizer::ftrl>;
 using any_reduction = np::reduction::any_of<np::reduction::ordered, np::reduction::native>;
 using any_executor = watched<exec::any_of<exec::inline_lanes, exec::thread_lanes>>;
@@ -140,10 +144,19 @@ inline optimizer_numbers numbers_of(any_optimizer const& chosen) {
   return out;
 }
 
+/// @throws config_error on a number out of its domain
+inline any_storage make_storage(options const& o) {
+  using codecs = np::storage::codec::any::kind;
+  place_of_rows place;
+  if (o.storage == "dense") place = np::storage::dense{};
+  codecs const codec = o.codec == "bfloat16" ? codecs::bfloat16 : o.codec == "float16" ? codecs::float16 : o.codec == "int8" ? codecs::int8 : codecs::float32;
+  return any_storage{narrow_storage{std::move(place), codec}, {o.admit_count, o.admit_probability}};
+}
+
 inline trainer::policies make_policies(options const& o) {
   trainer::policies p;
   p.model = make_model(o);
-  if (o.storage == "dense") p.storage = np::storage::dense{};
+  p.storage = make_storage(o);
   p.schedule = make_schedule(o);
   p.row_optimizer = make_optimizer(o.rows);
   p.dense_optimizer = make_optimizer(o.dense_part);

@@ -138,6 +138,8 @@ std::string to_json(options const& o, report const& r) {
          {"epochs", {{"train_loss", losses}, {"valid_auc", curve(r, &summary::auc)}, {"valid_logloss", curve(r, &summary::log_loss)}}},
          {"parameters_digest", r.digest},
          {"unique_rows", r.unique_rows},
+         {"refused_occurrences", r.refused_occurrences},
+         {"dropped_gradients", r.dropped_gradients},
          {"dense_parameters", r.dense_parameters},
          {"stage_seconds", stages},
          {"exposed_seconds", exposed},

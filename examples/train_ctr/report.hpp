@@ -32,6 +32,7 @@ struct report {
   std::optional<double> best_auc;                        ///< possible on the synthetic stream
   std::string digest;
   std::uint64_t unique_rows = 0;
+  std::uint64_t refused_occurrences = 0, dropped_gradients = 0;  ///< by --admit-count and --admit-probability
   std::uint64_t data_rows = 0;
   std::uint64_t skipped_lines = 0;  ///< malformed ones, each counted once
   std::vector<std::string> complaints;

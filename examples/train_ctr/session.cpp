@@ -229,6 +229,8 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   r.complaints = in.train.complaints();
   r.digest = t->parameters_digest().text();
   r.unique_rows = sum_over_ranks(*t, ranks, t->engine().rows().rows());
+  r.refused_occurrences = sum_over_ranks(*t, ranks, t->engine().rows().admission_results().refused_occurrences);
+  r.dropped_gradients = sum_over_ranks(*t, ranks, t->engine().rows().admission_results().dropped_gradients);
   r.dense_parameters = t->engine().dense().size();
   r.times = t->stage_times();
   if (!o.trace.empty() || !o.timeline.empty()) draw(o, *t, rank);

@@ -21,6 +21,12 @@ same() {  # same <what> <command...>
   runs=$((runs + 1))
 }
 
+for codec in bfloat16 int8; do
+  wanted=""
+  same "$codec, sequential" "$program" "${base[@]}" --model fm --codec $codec --micro-batches 8 --schedule sequential
+  same "$codec, 4 ranks, nested" "$program" "${base[@]}" --model fm --codec $codec --ranks 4 --micro-batches 2 --schedule nested
+done
+
 for model in dlrm fm; do
   wanted=""
   same "$model, first run" "$program" "${base[@]}" --model $model --micro-batches 8 --schedule sequential --executor inline

@@ -38,6 +38,9 @@ refuse() {
 refuse 2 'no data' --model logistic
 refuse 2 'not expected: --frobnicate' --frobnicate
 refuse 2 'not expected: word' $small word
+refuse 2 "codec: there is no 'int9'" $small --codec int9
+refuse 2 'admit-probability must be above 0' $small --admit-probability 0
+refuse 2 'do not hold the counts of admission' $small --admit-count 3
 refuse 2 '--ranks must be at least 1' $small --ranks 0
 refuse 2 'cannot be negative: -2' $small --ranks -2
 refuse 2 '--dim must be at least 1' $small --dim 0

@@ -34,14 +34,17 @@ std::string policy_name(Policy const& policy) {
   }
 }
 
-/// As above; of an any_of, the name of its active alternative.
+/// As above; of an any_of, the name of its active alternative; of a decorator that says what it does, of what it wraps and that.
 template <class Policy>
 std::string active_policy_name(Policy const& policy) {
-  auto const name = [](auto const& p) -> std::string { return policy_name(p); };
-  if constexpr (requires { policy.visit(name); }) {
+  auto const name = [](auto const& p) -> std::string { return active_policy_name(p); };
+  if constexpr (requires { policy.visit([](auto const& p) -> std::string { return policy_name(p); }); }) {
     return policy.visit(name);
+  } else if constexpr (requires { policy.layer_name(), policy.inner(); }) {
+    std::string const layer = policy.layer_name();
+    return active_policy_name(policy.inner()) + (layer.empty() ? "" : ", ") + layer;
   } else {
-    return name(policy);
+    return policy_name(policy);
   }
 }
 

@@ -69,7 +69,7 @@ class trainer {
 
  public:
   using policies = trainer_policies<Model, Storage, Schedule, RowOptimizer, DenseOptimizer, Reduction>;
-  using engine_type = engine::engine<Model, Storage, Comm, RowOptimizer, DenseOptimizer, Reduction>;
+  using engine_type = engine::engine<Model, Storage, Comm, RowOptimizer, DenseOptimizer, Reduction, exec::space_of<Executor>>;
 
   explicit trainer(trainer_config config, Comm comm, policies p = {})
       : config_{std::move(config)}, comm_{std::move(comm)}, policies_{std::move(p)}, tuner_{policies_.schedule} {

@@ -18,6 +18,9 @@ struct settings {
   order threads = order::ascending;
   pace streams = pace::lazy;
   std::uint64_t seed = 1;
+  /// Device memory is closed to the host by page protection too, which costs a system call or two for each kernel and copy. Without, only
+  /// accesses by code that the compiler instruments are seen.
+  bool closed_pages = true;
   int devices = 1;   ///< what cudaGetDeviceCount says; 0: there is none
 };
 

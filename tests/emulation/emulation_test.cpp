@@ -116,7 +116,7 @@ bool has(std::string const& text, char const* part) { return text.find(part) != 
 
 TEST_CASE("kernels compute what a device would, in any order of threads") {
   for (auto const o : {emulation::order::ascending, emulation::order::descending, emulation::order::shuffled}) {
-    emulation::use({o, emulation::pace::lazy, 5, 1});
+    emulation::use({o, emulation::pace::lazy, 5, true, 1});
     line s;
     pinned_array<int> in{128}, out{4};
     device_array<int> a{128, s}, b{4, s};
@@ -143,7 +143,7 @@ TEST_CASE("kernels compute what a device would, in any order of threads") {
 
 TEST_CASE("a missing barrier is seen in every order of threads") {
   for (auto const o : {emulation::order::ascending, emulation::order::descending, emulation::order::shuffled}) {
-    emulation::use({o, emulation::pace::lazy, 5, 1});
+    emulation::use({o, emulation::pace::lazy, 5, true, 1});
     line s;
     device_array<int> a{64, s}, b{1, s};
     cudaMemsetAsync(a.p, 0, 64 * sizeof(int), s);
@@ -257,7 +257,7 @@ TEST_CASE("queued work runs late: a missing wait of the host or of a stream show
 }
 
 TEST_CASE("host functions run in their stream's order, and without a device every call says so") {
-  emulation::use({emulation::order::ascending, emulation::pace::random, 3, 1});
+  emulation::use({emulation::order::ascending, emulation::pace::random, 3, true, 1});
   {
     line s;
     std::vector<int> seen;
@@ -275,7 +275,7 @@ TEST_CASE("host functions run in their stream's order, and without a device ever
     CHECK(seen == std::vector<int>{3});
     CHECK(emulation::count().pending == 0);
   }
-  emulation::use({emulation::order::ascending, emulation::pace::lazy, 1, 0});
+  emulation::use({emulation::order::ascending, emulation::pace::lazy, 1, true, 0});
   int count = -1;
   CHECK(cudaGetDeviceCount(&count) == cudaErrorNoDevice);
   CHECK(count == 0);

@@ -134,7 +134,7 @@ TEST_CASE("buffers allocate while they grow, uploads do not wait for their sourc
 
 #if defined(NESTPIPE_EMULATED_DEVICE)
 TEST_CASE("errors name the call, the place and the code; without a device there is one line") {
-  emulation::use({emulation::order::ascending, emulation::pace::lazy, 1, 0});
+  emulation::use({emulation::order::ascending, emulation::pace::lazy, 1, true, 0});
   CHECK(np::exec::cuda_devices() == 0);
   CHECK_THROWS_WITH(np::exec::require_cuda_device(), "no CUDA device; run on a machine with an NVIDIA GPU and its driver, or choose the host space");
   np::exec::cuda_lanes lanes;

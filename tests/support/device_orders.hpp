@@ -16,7 +16,7 @@ void in_every_order(F const& f) {
 #if defined(NESTPIPE_EMULATED_DEVICE)
   using emulation::order;
   using emulation::pace;
-  for (emulation::settings const s : {emulation::settings{order::ascending, pace::lazy, 1, 1}, {order::descending, pace::eager, 1, 1}, {order::shuffled, pace::random, 7, 1}}) {
+  for (emulation::settings const s : {emulation::settings{order::ascending, pace::lazy, 1, true, 1}, {order::descending, pace::eager, 1, false, 1}, {order::shuffled, pace::random, 7, false, 1}}) {
     emulation::use(s);
     f();
   }

@@ -14,6 +14,7 @@
 #include <nestpipe/engine/micro_batch.hpp>
 #include <nestpipe/engine/micro_groups.hpp>
 #include <nestpipe/engine/not_finite.hpp>
+#include <nestpipe/engine/parts.hpp>
 #include <nestpipe/engine/reduction_buckets.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
@@ -32,11 +33,16 @@
 namespace nestpipe::engine {
 
 /// The engine of one rank. Stages of different lanes run at the same time; what they share is ordered by events.
-template <class Model, class Storage, class Comm, class RowOptimizer, class DenseOptimizer, class Reduction>
+/// @tparam Space  where windows, landing buffers and embedding arithmetic are: see engine/parts.hpp
+template <class Model, class Storage, class Comm, class RowOptimizer, class DenseOptimizer, class Reduction, class Space = exec::host>
 class engine {
+  using parts_type = parts<Space>;
+
  public:
   using channel_type = comm::channel_t<Comm>;
-  using rows_type = row_part<Storage, RowOptimizer>;
+  using rows_type = typename parts_type::template rows<Storage, RowOptimizer>;
+  using window_type = typename parts_type::window;
+  using buffer_type = typename parts_type::buffer;
 
   /// Collective: opens the channels. @throws config_error on values that do not fit together
   engine(engine_config config, Model model, Storage const& storage, Comm comm, RowOptimizer const& row_optimizer,
@@ -65,9 +71,9 @@ class engine {
     slots_.resize(config_.slots);
     look_ahead_.open(config_.slots);
     windows_.resize(config_.windows);
-    micro_ = std::vector<micro_batch<Model>>(groups_.buffers());
-    landing_ = std::vector<exec::buffer<float>>(groups_.buffers());
-    key_gradients_ = std::vector<exec::buffer<float>>(groups_.buffers());
+    micro_ = std::vector<micro_type>(groups_.buffers());
+    landing_ = std::vector<buffer_type>(groups_.buffers());
+    key_gradients_ = std::vector<buffer_type>(groups_.buffers());
     micro_loss_.assign(groups_.buffers(), 0.0f);
     for (auto& w : windows_) rows_.shape(w);
   }
@@ -130,7 +136,7 @@ class engine {
   }
 
   /// The window of a batch in flight; for tools and tests, from within an op of that batch.
-  embedding::window& window_of(std::uint64_t batch) { return window(slots_[batch % slots_.size()]); }
+  window_type& window_of(std::uint64_t batch) { return window(slots_[batch % slots_.size()]); }
 
   std::uint64_t next_batch() const { return next_batch_; }
   batch_info const& info(std::uint64_t batch) const { return slots_[batch % slots_.size()].info; }
@@ -216,6 +222,8 @@ class engine {
   }
 
  private:
+  using micro_type = typename parts_type::template micro<Model>;
+
   static embedding::route_shape shape(engine_config const& c, std::size_t world_size, bool count) {
     return {static_cast<std::uint32_t>(world_size), static_cast<std::uint32_t>(c.micro_batches),
             static_cast<std::uint32_t>(c.layout.tables().size()), c.shards, c.reuse_rows, count};
@@ -268,12 +276,12 @@ class engine {
   }
 
   // Windows alternate over trained batches: one without samples uses none.
-  embedding::window& window(batch_slot const& slot) { return windows_[slot.info.step % windows_.size()]; }
+  window_type& window(batch_slot const& slot) { return windows_[slot.info.step % windows_.size()]; }
 
   std::size_t buffer(batch_slot const& slot, std::size_t group, std::size_t k) const { return groups_.buffer(slot.info.step, group, k); }
 
   // Rows that are used again stay for the whole batch, so the two buffers alternate over batches.
-  exec::buffer<float>& landing(batch_slot const& slot, std::size_t group, std::size_t k) {
+  buffer_type& landing(batch_slot const& slot, std::size_t group, std::size_t k) {
     return landing_[config_.reuse_rows ? slot.info.step % 2 : buffer(slot, group, k)];
   }
 
@@ -354,7 +362,9 @@ class engine {
   }
 
   void forward_backward(batch_slot const& slot, std::size_t group) {
+    typename parts_type::lane const lane{};
     helpers_.run(groups_.size(group), [&](std::size_t k) {
+      [[maybe_unused]] auto const borrowed = lane.borrow();
       std::size_t const j = groups_.first(group) + k, at = buffer(slot, group, k);
       auto& micro = micro_[at];
       sample_block const& block = slot.blocks[j];
@@ -424,7 +434,7 @@ class engine {
   dense_part<DenseOptimizer> dense_;
   Reduction reduction_;
   router<channel_type> router_;
-  exchanger<channel_type> exchanger_;
+  typename parts_type::template exchange<channel_type> exchanger_;
   channel_type reduce_channel_;
   channel_type control_;
   channel_type input_;
@@ -443,11 +453,11 @@ class engine {
   std::vector<batch_slot> slots_;
   batch_slot scoring_;
   batch_slot* last_routed_ = nullptr;  // the last trained batch of this run
-  std::vector<embedding::window> windows_;
+  std::vector<window_type> windows_;
   // By buffer of a group's member.
-  std::vector<micro_batch<Model>> micro_;
-  std::vector<exec::buffer<float>> landing_;
-  std::vector<exec::buffer<float>> key_gradients_;
+  std::vector<micro_type> micro_;
+  std::vector<buffer_type> landing_;
+  std::vector<buffer_type> key_gradients_;
   std::vector<float> micro_loss_;
   std::vector<model::parameter_range> buckets_;
   exec::buffer<float> gradient_;

@@ -94,14 +94,7 @@ class row_part {
   }
 
   /// Gives a window this part's widths.
-  void shape(embedding::window& w) const {
-    std::vector<std::size_t> dims, floats;
-    for (std::size_t t = 0; t < tables_.size(); ++t) {
-      dims.push_back(tables_[t].dim);
-      floats.push_back(stored_floats(t));
-    }
-    w.shape(dims, floats);
-  }
+  void shape(embedding::window& w) const { shape_window(w); }
 
   /// Whether the stores want to know which rows are due.
   static constexpr bool looks_ahead = storage::looks_ahead<Storage>;
@@ -123,19 +116,7 @@ class row_part {
   /// Reads the rows of a batch into its window. O(keys * row floats).
   void retrieve(embedding::owner_route const& route, embedding::window& w, absent_row absent, exec::worker_pool& helpers) {
     w.reset(route);
-    table_by_table(route, helpers, [&](std::uint32_t t) {
-      auto const keys = route.table_keys(t);
-      auto const handles = w.handles(t);
-      if constexpr (storage::may_refuse<Storage>) {
-        if (!route.table_refused(t).empty()) return retrieve_admitted(t, route, w);
-      }
-      if (absent == absent_row::initial) stores_[t].pin(keys);
-      stores_[t].read(keys, handles, w.rows(t));
-      w.epoch(t) = stores_[t].epoch();
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (handles[i] == storage::no_row) first_value(t, keys[i], w.rows(t) + i * w.row_floats(t), absent);
-      }
-    });
+    read_stores(route, w, absent, helpers, [&](std::uint32_t t) { return w.rows(t); });
   }
 
   /// One optimizer update per row that has a gradient. O(keys * row floats).
@@ -196,17 +177,7 @@ class row_part {
 
   /// Stores the rows of a window; a row that was new is created now. O(keys * row floats).
   void write_back(embedding::owner_route const& route, embedding::window& w, exec::worker_pool& helpers) {
-    table_by_table(route, helpers, [&](std::uint32_t t) {
-      auto const keys = route.table_keys(t);
-      auto const handles = w.handles(t);
-      if constexpr (storage::may_refuse<Storage>) {
-        if (!route.table_refused(t).empty()) return write_back_admitted(t, route, w);
-      }
-      // Rows may have moved since retrieve: then the store looks them up again.
-      if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
-      stores_[t].write(keys, handles, w.rows(t));
-      stores_[t].release(keys);
-    });
+    write_stores(route, w, helpers, [&](std::uint32_t t) { return w.rows(t); });
   }
 
   /// Adds every row with its state.
@@ -219,6 +190,53 @@ class row_part {
     std::uint64_t n = 0;
     for (auto const& s : stores_) n += s.size();
     return n;
+  }
+
+ protected:
+  // What rows in device memory need too.
+
+  template <class Window>
+  void shape_window(Window& w) const {
+    std::vector<std::size_t> dims, floats;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      dims.push_back(tables_[t].dim);
+      floats.push_back(stored_floats(t));
+    }
+    w.shape(dims, floats);
+  }
+
+  /// `rows_of(t)`: where the rows of table t go, by slot.
+  template <class Window, class RowsOf>
+  void read_stores(embedding::owner_route const& route, Window& w, absent_row absent, exec::worker_pool& helpers, RowsOf const& rows_of) {
+    table_by_table(route, helpers, [&](std::uint32_t t) {
+      auto const keys = route.table_keys(t);
+      auto const handles = w.handles(t);
+      float* const rows = rows_of(t);
+      if constexpr (storage::may_refuse<Storage>) {
+        if (!route.table_refused(t).empty()) return retrieve_admitted(t, route, w, rows);
+      }
+      if (absent == absent_row::initial) stores_[t].pin(keys);
+      stores_[t].read(keys, handles, rows);
+      w.epoch(t) = stores_[t].epoch();
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (handles[i] == storage::no_row) first_value(t, keys[i], rows + i * w.row_floats(t), absent);
+      }
+    });
+  }
+
+  template <class Window, class RowsOf>
+  void write_stores(embedding::owner_route const& route, Window& w, exec::worker_pool& helpers, RowsOf const& rows_of) {
+    table_by_table(route, helpers, [&](std::uint32_t t) {
+      auto const keys = route.table_keys(t);
+      auto const handles = w.handles(t);
+      if constexpr (storage::may_refuse<Storage>) {
+        if (!route.table_refused(t).empty()) return write_back_admitted(t, route, w, rows_of(t));
+      }
+      // Rows may have moved since retrieve: then the store looks them up again.
+      if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
+      stores_[t].write(keys, handles, rows_of(t));
+      stores_[t].release(keys);
+    });
   }
 
  private:
@@ -260,13 +278,13 @@ class row_part {
     return kept;
   }
 
-  void retrieve_admitted(std::uint32_t t, embedding::owner_route const& route, embedding::window& w) {
+  template <class Window>
+  void retrieve_admitted(std::uint32_t t, embedding::owner_route const& route, Window& w, float* rows) {
     admitted_part& kept = select(t, route);
     auto const keys = route.table_keys(t);
     auto const refused = route.table_refused(t);
     auto const handles = w.handles(t);
     std::size_t const stride = w.row_floats(t);
-    float* const rows = w.rows(t);
     stores_[t].pin(kept.keys);
     stores_[t].read(kept.keys, kept.handles, rows);
     w.epoch(t) = stores_[t].epoch();
@@ -287,7 +305,8 @@ class row_part {
   }
 
   // The window may be read by refresh meanwhile, so its rows stay where they are.
-  void write_back_admitted(std::uint32_t t, embedding::owner_route const& route, embedding::window& w) {
+  template <class Window>
+  void write_back_admitted(std::uint32_t t, embedding::owner_route const& route, Window& w, float const* rows) {
     admitted_part& kept = select(t, route);
     auto const handles = w.handles(t);
     std::size_t const stride = w.row_floats(t);
@@ -295,7 +314,7 @@ class row_part {
     kept.rows.resize(kept.keys.size() * stride);
     for (std::size_t k = 0; k < kept.keys.size(); ++k) {
       kept.handles[k] = moved ? storage::no_row : handles[kept.slots[k]];
-      std::copy_n(w.rows(t) + kept.slots[k] * stride, stride, kept.rows.data() + k * stride);
+      std::copy_n(rows + kept.slots[k] * stride, stride, kept.rows.data() + k * stride);
     }
     stores_[t].write(kept.keys, kept.handles, kept.rows.data());
     stores_[t].release(kept.keys);

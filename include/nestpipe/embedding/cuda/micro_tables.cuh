@@ -138,6 +138,8 @@ class micro_tables {
   std::size_t backward_units() const { return backward_units_; }
   /// Floats of the rows of all features with pooling none.
   std::size_t sequence_floats() const { return sequence_floats_; }
+  /// Where those of feature f start.
+  std::size_t first_row(std::size_t f) const { return features_[f].rows; }
   long_sums const& bags() const { return bags_; }
   long_sums const& keys() const { return keys_; }
   std::size_t scratch_floats() const { return bags_.scratch_floats() > keys_.scratch_floats() ? bags_.scratch_floats() : keys_.scratch_floats(); }
@@ -151,6 +153,7 @@ class micro_tables {
       auto const dim = static_cast<std::uint32_t>(layout.dim_of_feature(f));
       enum pooling const kind = layout.features()[f].pooling;
       std::size_t const first_bag = f * ids.samples;
+      if (kind == pooling::none) sequence_floats_ = (sequence_floats_ + 15) / 16 * 16;  // every feature's rows start on a cache line
       std::uint32_t const groups = dim / width * (kind == pooling::sum_and_squares ? 2 : 1);
       features_.push_back({forward_units_, kind, dim, groups, static_cast<std::uint32_t>(layout.column(f)), ids.offsets[first_bag],
                            static_cast<std::uint32_t>(first_bag), sequence_floats_});

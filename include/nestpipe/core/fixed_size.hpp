@@ -49,7 +49,6 @@ template <class F>
 decltype(auto) with_fixed_dim(std::size_t dim, F&& f) {
   switch (dim) {
     case 1: return f(fixed_size<1>{});
-    case 4: return f(fixed_size<4>{});
     case 8: return f(fixed_size<8>{});
     case 9: return f(fixed_size<9>{});
     case 16: return f(fixed_size<16>{});
@@ -57,6 +56,18 @@ decltype(auto) with_fixed_dim(std::size_t dim, F&& f) {
     case 32: return f(fixed_size<32>{});
     case 64: return f(fixed_size<64>{});
     case 128: return f(fixed_size<128>{});
+    default: return f(dim);
+  }
+}
+
+/// The same for code that is seldom used: few widths, or every program would be longer to compile.
+template <class F>
+decltype(auto) with_common_dim(std::size_t dim, F&& f) {
+  switch (dim) {
+    case 9: return f(fixed_size<9>{});
+    case 16: return f(fixed_size<16>{});
+    case 17: return f(fixed_size<17>{});
+    case 64: return f(fixed_size<64>{});
     default: return f(dim);
   }
 }

@@ -66,13 +66,20 @@ class pooler {
     where_.resize(ids.values.size());
     for (std::size_t p = 0; p < ids.values.size(); ++p) where_[p] = place[route.occurrence_entry[p]];
     for (std::size_t f = 0; f < layout.features().size(); ++f) {
-      with_fixed_dim(layout.dim_of_feature(f), [&](auto dim) {
-        switch (layout.features()[f].pooling) {
-          case pooling::none: copy_rows(dim, ids, f, landing, rows[sequence++]); break;
-          case pooling::sum_and_squares: pool_squares(dim, layout, ids, f, landing, pooled); break;
-          default: pool(dim, layout, ids, f, landing, pooled);
-        }
-      });
+      std::size_t const dim_of = layout.dim_of_feature(f);
+      switch (layout.features()[f].pooling) {
+        case pooling::none:
+          with_common_dim(dim_of, [&](auto dim) { copy_rows(dim, ids, f, landing, rows[sequence]); });
+          ++sequence;
+          break;
+        case pooling::sum_and_squares: with_common_dim(dim_of, [&](auto dim) { pool_squares(dim, layout, ids, f, landing, pooled); }); break;
+        default:
+          if (ids.weights.empty() && layout.features()[f].pooling == pooling::sum) {
+            with_fixed_dim(dim_of, [&](auto dim) { pool_plain(dim, layout, ids, f, landing, pooled); });
+          } else {
+            with_common_dim(dim_of, [&](auto dim) { pool_scaled(dim, layout, ids, f, landing, pooled); });
+          }
+      }
     }
   }
 
@@ -86,23 +93,25 @@ class pooler {
     std::size_t const ld = layout.pooled_width();
     std::uint32_t const* const place = route.landing();
     for (std::size_t t = 0; t + 1 < route.table_entry.size(); ++t) {
-      with_fixed_dim(layout.tables()[t].dim, [&](auto dim) {
-        auto const features = layout.features_of(t);
-        bool const plain = features.size() == 1 && layout.features()[features[0]].pooling == pooling::sum && ids.weights.empty();
-        if (plain) {  // one feature, no factors
-          float const* const column = d_pooled + layout.column(features[0]);
+      std::size_t const dim_of = layout.tables()[t].dim;
+      auto const features = layout.features_of(t);
+      if (features.size() == 1 && layout.features()[features[0]].pooling == pooling::sum && ids.weights.empty()) {  // no factors
+        float const* const column = d_pooled + layout.column(features[0]);
+        with_fixed_dim(dim_of, [&](auto dim) {
           sum_uses(dim, route, t, out, [&](occurrence const& use) { return column + use.sample * ld; },
                    [&](occurrence const& use, std::size_t, float* acc) {
                      float const* const d = column + use.sample * ld;
                      for (std::size_t c = 0; c < dim; ++c) acc[c] += d[c];
                    });
-        } else {
+        });
+      } else {
+        with_common_dim(dim_of, [&](auto dim) {
           sum_uses(dim, route, t, out, [&](occurrence const& use) { return gradient_of(dim, use, d_pooled, ld); },
                    [&](occurrence const& use, std::size_t e, float* acc) {
                      add_use(dim, ids, use, gradient_of(dim, use, d_pooled, ld), landing + place[e], acc);
                    });
-        }
-      });
+        });
+      }
     }
   }
 
@@ -128,23 +137,25 @@ class pooler {
     if (p + detail::prefetch_distance < where_.size()) detail::prefetch_row(landing + where_[p + detail::prefetch_distance], dim);
   }
 
+  // A sum without weights.
   template <class Dim>
-  void pool(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float const* landing, float* pooled) {
+  void pool_plain(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float const* landing, float* pooled) {
+    pool_terms(dim, layout, ids, f, pooled, [&](std::size_t, float* acc, std::size_t p) {
+      prefetch(dim, landing, p);
+      float const* const row = landing + where_[p];
+      for (std::size_t c = 0; c < dim; ++c) acc[c] += row[c];
+    });
+  }
+
+  template <class Dim>
+  void pool_scaled(Dim dim, embedding_layout const& layout, jagged const& ids, std::size_t f, float const* landing, float* pooled) {
     enum pooling const kind = layout.features()[f].pooling;
-    if (ids.weights.empty() && kind == pooling::sum) {  // without factors
-      pool_terms(dim, layout, ids, f, pooled, [&](std::size_t, float* acc, std::size_t p) {
-        prefetch(dim, landing, p);
-        float const* const row = landing + where_[p];
-        for (std::size_t c = 0; c < dim; ++c) acc[c] += row[c];
-      });
-    } else {
-      pool_terms(dim, layout, ids, f, pooled, [&](std::size_t bag, float* acc, std::size_t p) {
-        prefetch(dim, landing, p);
-        float const* const row = landing + where_[p];
-        float const s = scale(kind, ids, bag, p);
-        for (std::size_t c = 0; c < dim; ++c) acc[c] += s * row[c];
-      });
-    }
+    pool_terms(dim, layout, ids, f, pooled, [&](std::size_t bag, float* acc, std::size_t p) {
+      prefetch(dim, landing, p);
+      float const* const row = landing + where_[p];
+      float const s = scale(kind, ids, bag, p);
+      for (std::size_t c = 0; c < dim; ++c) acc[c] += s * row[c];
+    });
   }
 
   // Every bag of feature f: add(bag, sum, p) for its values p.

@@ -3,7 +3,6 @@
 /// The dense parameters of a model, replicated on every rank: values, optimizer state, one update per step.
 
 #include <nestpipe/core/digest.hpp>
-#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/exec/buffer.hpp>
 #include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/model/model.hpp>
@@ -57,10 +56,9 @@ class dense_part {
       float const* g = gradient.data();
       for (auto const& p : parameters_) {
         std::size_t const state_floats = o.state_size(p.cols);
-        with_fixed_dim(p.cols, [&](auto cols) {
-          helpers.ranges(p.rows, small_part / p.cols + 1, [&](std::size_t first, std::size_t last) {
-            for (std::size_t r = first; r < last; ++r) o.update(value + r * cols, state + r * state_floats, g + r * cols, cols, constants);
-          });
+        std::size_t const cols = p.cols;  // hundreds as a rule: the loop over them is long enough without knowing their number
+        helpers.ranges(p.rows, small_part / cols + 1, [&](std::size_t first, std::size_t last) {
+          for (std::size_t r = first; r < last; ++r) o.update(value + r * cols, state + r * state_floats, g + r * cols, cols, constants);
         });
         value += p.size();
         state += p.rows * state_floats;

@@ -151,16 +151,12 @@ class row_part {
             if constexpr (stamped) row[stride - 1] = storage::stamp_of(step);
             has[i] = 2;  // done
           };
-          if (portion == exec::portion::late) {
-            auto const shared = next->from(t);
-            helpers.ranges(shared.size(), small_part, [&](std::size_t first, std::size_t last) {
-              for (std::size_t k = first; k < last; ++k) one(shared[k]);
-            });
-          } else {
-            helpers.ranges(has.size(), small_part, [&](std::size_t first, std::size_t last) {
-              for (std::size_t i = first; i < last; ++i) one(i);
-            });
-          }
+          // One loop for both portions: it is compiled for every dim.
+          std::uint32_t const* const shared = portion == exec::portion::late ? next->from(t).data() : nullptr;
+          std::size_t const n = portion == exec::portion::late ? next->from(t).size() : has.size();
+          helpers.ranges(n, small_part, [&](std::size_t first, std::size_t last) {
+            for (std::size_t k = first; k < last; ++k) one(shared != nullptr ? shared[k] : k);
+          });
         });
       }
     });

@@ -1,6 +1,7 @@
 // The kernels' own source on the emulated device, beside the host path: the same bits. tests/cuda/device_tests.cu runs it on a real one.
 #include <doctest/doctest.h>
 
+#include <nestpipe/embedding/cuda/distinct_keys.cuh>
 #include <nestpipe/embedding/cuda/pooling.cuh>
 #include <nestpipe/embedding/cuda/window.cuh>
 #include <nestpipe/embedding/pooling.hpp>
@@ -16,7 +17,9 @@
 #include <support/device_orders.hpp>
 #include <support/jagged_blocks.hpp>
 
+#include <algorithm>
 #include <bit>
+#include <set>
 #include <vector>
 
 namespace np = nestpipe;
@@ -37,8 +40,9 @@ struct on_device {
   on_device(std::vector<float> const& v, cudaStream_t s) { up.put(v, s); }
   float const* data() const { return up.device(); }
 };
-std::vector<float> fetch(float const* from, std::size_t n, cudaStream_t s) {
-  np::exec::pinned_buffer<float> p;
+template <class T>
+std::vector<T> fetch(T const* from, std::size_t n, cudaStream_t s) {
+  np::exec::pinned_buffer<T> p;
   p.resize(n);
   np::exec::copy_to_host(p.data(), from, n, s);
   cudaStreamSynchronize(s);
@@ -254,6 +258,49 @@ TEST_CASE("windows on the device send, fold, update and refresh with the host's 
         check_window(np::optimizer::adam{}, dims, clip);
         check_window(np::optimizer::ftrl{}, dims, clip);
       }
+    }
+  });
+}
+
+TEST_CASE("distinct keys, their inverse, the order of their occurrences and their owners") {
+  np::test::in_every_order([] {
+    np::exec::cuda_stream stream;
+    cudaStream_t const s = stream.get();
+    np::embedding::distinct_keys found;
+    np::exec::upload<np::key_type> up;
+    for (std::size_t const n : {700U, 1U, 0U, 64U}) {
+      np::counter_random const random{n, 1, 2};
+      std::vector<np::key_type> keys(n);
+      for (std::size_t i = 0; i < n; ++i) keys[i] = random.below(2 * i, 9) == 0 ? ~np::key_type{0} - random.below(2 * i + 1, 2) : random.below(2 * i + 1, 90);
+      std::set<np::key_type> const expected(keys.begin(), keys.end());
+      std::uint32_t const world = 3;
+      up.put(keys, s);
+      found.build(up.device(), n, 5, 1024, world, s);
+      std::size_t const distinct = found.finish(s);
+      CHECK(distinct == expected.size());
+      auto const unique = fetch(found.keys(), distinct, s);
+      CHECK(std::equal(unique.begin(), unique.end(), expected.begin(), expected.end()));
+      auto const inverse = fetch(found.inverse(), n, s), positions = fetch(found.positions(), n, s);
+      bool good = true;
+      for (std::size_t i = 0; i < n; ++i) good = good && unique[inverse[i]] == keys[i];
+      if (n != 0) {
+        auto const start = fetch(found.start(), distinct + 1, s);
+        good = good && start[0] == 0 && start[distinct] == n;
+        for (std::size_t u = 0; u < distinct; ++u) {
+          for (std::size_t k = start[u]; k < start[u + 1]; ++k)
+            good = good && inverse[positions[k]] == u && (k == start[u] || positions[k - 1] < positions[k]);
+        }
+      }
+      CHECK(good);
+      auto const by_owner = fetch(found.by_owner(), distinct, s), first = fetch(found.first_of_owner(), world + 1, s);
+      CHECK(first[0] == 0);
+      CHECK(first[world] == distinct);
+      bool owned = true;
+      for (std::uint32_t o = 0; o < world; ++o) {
+        for (std::size_t k = first[o]; k < first[o + 1]; ++k)
+          owned = owned && np::owner_of(np::shard_of(5, unique[by_owner[k]], 1024), world) == o && (k == first[o] || by_owner[k - 1] < by_owner[k]);
+      }
+      CHECK(owned);
     }
   });
 }

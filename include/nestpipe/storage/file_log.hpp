@@ -179,7 +179,8 @@ class file_log {
  private:
   static constexpr row_handle there = 0;
   static constexpr std::size_t run_bytes = std::size_t{32} << 10;   ///< neighbouring blocks are read at once up to here
-  static constexpr std::size_t prefetch_ahead = 8;
+  static constexpr std::size_t prefetch_ahead = 4;
+  static constexpr unsigned lines_ahead = 5;
 
   /// A block in which key number i may be.
   struct ask {
@@ -227,9 +228,14 @@ class file_log {
   template <class F>
   void in_order(std::size_t n, F&& f) {
     opened& s = store_.value;
+    auto const head = [&](std::size_t i) -> detail::log_index::head& { return s.rows->head(s.rows->of(s.hashes[i]), s.hashes[i]); };
     for (std::size_t i = 0; i < n; ++i) {
-      if (i + 2 * prefetch_ahead < n) __builtin_prefetch(&s.rows->head(s.rows->of(s.hashes[i + 2 * prefetch_ahead]), s.hashes[i + 2 * prefetch_ahead]));
-      if (i + prefetch_ahead < n) s.rows->index().prefetch(s.rows->head(s.rows->of(s.hashes[i + prefetch_ahead]), s.hashes[i + prefetch_ahead]));
+      // A bucket's lines hang together, each leads to the next: every key in sight takes one step.
+      if (i + (lines_ahead + 1) * prefetch_ahead < n) __builtin_prefetch(&head(i + (lines_ahead + 1) * prefetch_ahead));
+      for (unsigned l = 0; l < lines_ahead; ++l) {
+        std::size_t const ahead = i + (lines_ahead - l) * prefetch_ahead;
+        if (ahead < n) s.rows->index().prefetch(head(ahead), l);
+      }
       f(i);
     }
   }

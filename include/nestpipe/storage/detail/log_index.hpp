@@ -33,8 +33,11 @@ class log_index {
 
   explicit log_index(std::string purpose) : purpose_{std::move(purpose)} {}
 
-  void prefetch(head h) const {
-    if (h != 0) __builtin_prefetch(&at(h >> 4));
+  /// Fetches line number `passed` of a bucket; those before it have been fetched.
+  void prefetch(head h, unsigned passed) const {
+    std::uint32_t l = h >> 4;
+    for (; passed > 0 && l != 0; --passed) l = at(l).next;
+    if (l != 0) __builtin_prefetch(&at(l));
   }
 
   /// f(place) for every entry that may be of this hash.
@@ -44,8 +47,13 @@ class log_index {
     std::uint32_t n = h & 15U;
     for (std::uint32_t l = h >> 4; l != 0; n = per_line) {
       line const& here = at(l);
-      for (std::uint32_t i = 0; i < n; ++i) {
-        if (alike(here.entries[i], hash)) f(place_of(here.entries[i]));
+      // All at once first: hardly any line has an entry alike. What lies behind the entries in use may be anything.
+      std::uint32_t any = 0;
+      for (std::uint32_t i = 0; i < per_line; ++i) any |= alike(here.entries[i], hash) ? 1U : 0U;
+      if (any != 0) {
+        for (std::uint32_t i = 0; i < n; ++i) {
+          if (alike(here.entries[i], hash)) f(place_of(here.entries[i]));
+        }
       }
       l = here.next;
     }

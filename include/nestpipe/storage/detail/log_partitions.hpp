@@ -43,7 +43,7 @@ class log_partitions {
         disk_{disk},
         hash_{hash},
         index_{file.where()},
-        buckets_{std::max<std::uint32_t>(16, g.extent_rows() / 128)} {
+        buckets_{std::max<std::uint32_t>(16, g.extent_rows() / 64)} {
     directory_.assign(1, 0);
     partitions_.push_back(make(0));
   }

@@ -36,7 +36,7 @@ endif()
 # What our own device code is compiled with, beyond what users get: warnings are errors, and so is a host function called from device code.
 add_library(nestpipe_cuda_dev INTERFACE)
 target_compile_options(nestpipe_cuda_dev INTERFACE
-  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=all-warnings,cross-execution-space-call;-Xcompiler=-Wall,-Wextra>")
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=all-warnings,cross-execution-space-call;-Xcompiler=-Wall,-Wextra$<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:,-Wno-restrict>>")  # GCC bug 105651
 
 # Every device header in one file: nvcc spends its time on the toolkit's own headers, once per file.
 set(_text "// Made by CMake: the headers with device code, as nvcc sees them.\n")

@@ -137,3 +137,34 @@ TEST_CASE("training on the device has the host's bits: schedules, ranks and mode
     }
   });
 }
+
+#if defined(NESTPIPE_EMULATED_DEVICE)
+TEST_CASE("in the second pass over the same batches nothing is allocated, and nobody ever waits for the whole device") {
+  using namespace device_training;
+  np::comm::threads::run(2, [&](np::comm::threads& comm) {
+    using trainer_type = np::trainer<models, np::storage::hashed<>, np::comm::threads, schedules, optimizers, np::optimizer::adam, np::exec::cuda_lanes>;
+    typename trainer_type::policies p;
+    p.model = model(1);
+    p.schedule = np::schedule::nested{};
+    p.row_optimizer = row_optimizer(1);
+    auto c = config_for({1, 4, 2, 2, 1, false});
+    c.epochs = 2;
+    emulation::counters warm{}, last{};
+    std::uint64_t steps = 0;
+    c.on_step = [&](auto const&) {
+      last = emulation::count();
+      if (++steps == 24) warm = last;
+    };
+    trainer_type trainer{c, comm, p};
+    np::test::stream_options o;
+    o.rows = 40 * 20;
+    trainer.fit(np::test::click_stream{o});
+    if (comm.rank() == 0) {
+      CHECK(steps == 40);
+      CHECK(last.allocations == warm.allocations);
+      CHECK(last.device_waits == warm.device_waits);
+      CHECK(last.launches > warm.launches);
+    }
+  });
+}
+#endif

@@ -19,10 +19,14 @@ struct parts<exec::cuda> {
   using exchange = device_exchanger<Channel>;
   template <class Storage, class Optimizer>
   using rows = device_row_part<Storage, Optimizer>;
-  /// Threads that help a lane queue on its stream.
+  /// Threads that help a lane queue on its stream, on its device.
   struct lane {
+    int device = exec::this_device();
     cudaStream_t stream = exec::this_stream();
-    exec::on_stream borrow() const { return exec::on_stream{stream}; }
+    exec::on_stream borrow() const {
+      NESTPIPE_CUDA_TRY(cudaSetDevice(device));
+      return exec::on_stream{stream};
+    }
   };
 };
 

@@ -10,10 +10,9 @@
 
 namespace nestpipe::exec {
 
-/// Keeps freed device memory in the pool instead of returning it to the system at every wait. Once per device, before work.
+/// Keeps freed device memory in the pool instead of returning it to the system at every wait. cuda_lanes do so where they start.
 inline void keep_device_memory() {
-  int device = 0;
-  NESTPIPE_CUDA_TRY(cudaGetDevice(&device));
+  int const device = this_device();
   cudaMemPool_t pool = nullptr;
   NESTPIPE_CUDA_TRY(cudaDeviceGetDefaultMemPool(&pool, device));
   std::uint64_t all = ~std::uint64_t{0};

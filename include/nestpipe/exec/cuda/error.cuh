@@ -50,6 +50,13 @@ inline int cuda_devices() {
   throw cuda_error{code, "cudaGetDeviceCount(&count)", "exec/cuda/error.cuh"};
 }
 
+/// The device that is current on this thread.
+inline int this_device() {
+  int device = 0;
+  NESTPIPE_CUDA_TRY(cudaGetDevice(&device));
+  return device;
+}
+
 /// For the first line of programs. @throws error in one line when there is no device
 inline void require_cuda_device() {
   if (cuda_devices() == 0) throw error{"no CUDA device", {}, "run on a machine with an NVIDIA GPU and its driver, or choose the host space"};

@@ -2,6 +2,7 @@
 /// @file
 /// One host thread and one CUDA stream per lane.
 
+#include <nestpipe/exec/cuda/buffer.cuh>
 #include <nestpipe/exec/cuda/stream.cuh>
 #include <nestpipe/exec/thread_lanes.hpp>
 
@@ -29,7 +30,8 @@ class cuda_lanes {
   void start(work w) {
     stop();
     require_cuda_device();
-    NESTPIPE_CUDA_TRY(cudaGetDevice(&device_));
+    device_ = this_device();
+    keep_device_memory();
     if (!state_) state_ = std::make_unique<state>();
     for (auto& l : state_->lanes) l.issued = l.executed = 0;
     work_ = w;

@@ -74,9 +74,9 @@ class device_exchanger {
   }
 
  private:
-  // To pinned memory, and waits: then the host may send it, and what was received before is on the device.
+  // To pinned memory, which nobody uses since the last call has waited; waits again: then the host may send it, and what was received
+  // before is on the device.
   void fetch(float const* from, std::size_t n, cudaStream_t stream) {
-    exec::wait_for_device();
     sent_.resize(n);
     exec::copy_to_host(sent_.data(), from, n, stream);
     exec::wait_for_device();

@@ -59,6 +59,11 @@ struct storage_counters {
   std::uint64_t lookups = 0;   ///< keys asked for
   std::uint64_t misses = 0;    ///< keys asked for that had no row
   std::uint64_t evicted = 0;   ///< rows removed to make room
+  std::uint64_t rejected = 0;  ///< rows not stored, because none could be removed for them
+  std::uint64_t slots = 0;     ///< places for rows, used or not; 0 where a store does not count them
+
+  double load() const { return slots == 0 ? 0.0 : static_cast<double>(rows) / static_cast<double>(slots); }
+  double bytes_per_row() const { return rows == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(rows); }
 };
 
 template <class S>

@@ -198,13 +198,13 @@ void grow(benchmark::State& state) {
 // By dim, so that a filled table serves all three.
 #define NESTPIPE_BENCH_DIM(dim)                                                                                     \
   BENCHMARK(grow)->ArgName("dim")->Arg(dim)->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);        \
-  BENCHMARK(read<s::hashed<>>)->ArgName("dim")->Arg(dim)->UseManualTime()->Iterations(31)->Unit(benchmark::kMillisecond); \
-  BENCHMARK(write_known)->ArgName("dim")->Arg(dim)->UseManualTime()->Iterations(31)->Unit(benchmark::kMillisecond)
+  BENCHMARK(read<s::hashed<>>)->ArgName("dim")->Arg(dim)->UseManualTime()->Iterations(61)->Unit(benchmark::kMillisecond); \
+  BENCHMARK(write_known)->ArgName("dim")->Arg(dim)->UseManualTime()->Iterations(61)->Unit(benchmark::kMillisecond)
 NESTPIPE_BENCH_DIM(16);
 NESTPIPE_BENCH_DIM(32);
 NESTPIPE_BENCH_DIM(64);
 #undef NESTPIPE_BENCH_DIM
-BENCHMARK(read<s::dense>)->ArgName("dim")->Arg(16)->Arg(64)->UseManualTime()->Iterations(31)->Unit(benchmark::kMillisecond);
+BENCHMARK(read<s::dense>)->ArgName("dim")->Arg(16)->Arg(64)->UseManualTime()->Iterations(61)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

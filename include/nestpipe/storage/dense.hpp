@@ -43,12 +43,16 @@ class dense {
   void read(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) {
     check(keys);
     std::uint64_t misses = 0;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (i + detail::prefetch_distance < keys.size()) prefetch(keys[i + detail::prefetch_distance]);
-      handles[i] = slot_of(keys[i]);
-      misses += handles[i] == no_row;
+    if (store_->direct) {
+      misses = read_direct(keys, handles, rows);
+    } else {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (i + detail::prefetch_distance < keys.size()) __builtin_prefetch(index() + keys[i + detail::prefetch_distance], 0, 3);
+        handles[i] = slot_of(keys[i]);
+        misses += handles[i] == no_row;
+      }
+      detail::gather_rows(handles, rows, store_->row_floats, address_of());
     }
-    detail::gather_rows(handles, rows, store_->row_floats, address_of());
     store_->lookups += keys.size();
     store_->misses += misses;
   }
@@ -158,12 +162,31 @@ class dense {
     }
   }
 
-  void prefetch(key_type key) const {
-    if (store_->direct) {
-      __builtin_prefetch(bits() + key / 64, 0, 3);
-    } else {
-      __builtin_prefetch(index() + key, 0, 3);
-    }
+  /// The place of a row is known before it is known whether there is one: both are fetched together.
+  std::uint64_t read_direct(std::span<key_type const> keys, std::span<row_handle> handles, float* rows) const {
+    return with_fixed_size(store_->row_floats, [&](auto width) {
+      constexpr std::size_t ahead = 2 * detail::prefetch_distance;
+      std::uint64_t const* const there = bits();
+      auto const* const base = reinterpret_cast<float const*>(store_->rows_memory.data());
+      std::uint64_t misses = 0;
+      std::size_t const n = keys.size();
+      for (std::size_t i = 0; i < n; ++i) {
+        if (i + ahead < n) {
+          key_type const next = keys[i + ahead];
+          __builtin_prefetch(there + next / 64, 0, 3);
+          detail::prefetch_bytes<false>(reinterpret_cast<std::byte const*>(base + next * width), width * sizeof(float));
+        }
+        key_type const key = keys[i];
+        if ((there[key / 64] >> (key % 64) & 1) != 0) {
+          handles[i] = key;
+          std::memcpy(rows + i * width, base + key * width, width * sizeof(float));
+        } else {
+          handles[i] = no_row;
+          ++misses;
+        }
+      }
+      return misses;
+    });
   }
 
   row_handle slot_of(key_type key) const {

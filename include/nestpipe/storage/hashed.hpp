@@ -78,7 +78,7 @@ class hashed {
     std::uint64_t misses = 0;
     bool const evicts = options_.overflow == overflow::evict;
     with_fixed_size(store_->row_floats, [&](auto width) {
-      pipelined<false>(keys, [&](std::size_t i, std::uint64_t hash, std::byte* record) {
+      pipelined<false>(keys, width, [&](std::size_t i, std::uint64_t hash, std::byte* record) {
         // Most often the first record whose tag agrees is the one.
         if (record == nullptr || detail::row_block::key_at(record) != keys[i]) record = segment_of(hash).find(hash, keys[i], store_->layout);
         if (record == nullptr) {
@@ -105,11 +105,13 @@ class hashed {
     if (unknown != keys.size()) detail::scatter_rows(handles, rows, store_->row_floats, address_of);
     if (unknown == 0) return;
     std::uint64_t const evicted = store_->evicted;
+    std::uint64_t const epoch = store_->epoch;
     with_fixed_size(store_->row_floats, [&](auto width) {
-      // Rows may move or go while keys ahead are looked for, so those are looked for again when it is their turn.
-      pipelined<true>(keys, [&](std::size_t i, std::uint64_t hash, std::byte const*) {
+      pipelined<true>(keys, width, [&](std::size_t i, std::uint64_t hash, std::byte* record) {
         if (handles[i] != no_row) return;
-        std::byte* record = segment_of(hash).find(hash, keys[i], store_->layout);
+        // Once rows have moved or gone in this call, what was found ahead may be out of date.
+        bool const stands = store_->epoch == epoch && store_->evicted == evicted;
+        if (!stands || record == nullptr || detail::row_block::key_at(record) != keys[i]) record = segment_of(hash).find(hash, keys[i], store_->layout);
         if (record == nullptr) record = create(hash, keys[i]);
         if (record != nullptr) std::memcpy(detail::row_block::row_at(record), rows + i * width, width * sizeof(float));
       });
@@ -228,42 +230,41 @@ class hashed {
 
   /// Calls f(i, hash, record) for every key; record is where the key most likely is, or null. The line of tags of the keys ahead, and
   /// records that their tags lead to, are on their way meanwhile: to the second cache, which takes more misses at once than the first.
-  /// @tparam Moving  f may move rows: then nothing but hashes is kept between the stages, and record is not to be used
-  template <bool Moving, class F>
-  void pipelined(std::span<key_type const> keys, F f) {
-    struct stage {
-      std::uint64_t hash[chunk];
-      std::byte* place[chunk];   // a block, then a record
-    } stages[3];
+  /// @tparam Moving  f may move rows: then it must tell whether record still stands
+  template <bool Moving, class Width, class F>
+  void pipelined(std::span<key_type const> keys, Width width, F f) {
+    std::uint64_t hash[3][chunk];
+    std::byte* place[3][chunk];   // a block, then a record
     std::size_t const n = keys.size();
     detail::block_layout const layout = store_->layout;
     for (std::size_t c = 0, now = 0; c < n + 2 * chunk; c += chunk, now = now == 2 ? 0 : now + 1) {
-      if (c < n) {
-        stage& s = stages[now];
-        std::size_t const m = std::min(chunk, n - c);
-        for (std::size_t i = 0; i < m; ++i) s.hash[i] = Mix{}(keys[c + i]);
-        for (std::size_t i = 0; i < m; ++i) {
-          s.place[i] = home(s.hash[i]);
-          __builtin_prefetch(s.place[i], 0, 2);
+      std::size_t const second = now == 0 ? 2 : now - 1;
+      std::size_t const third = now == 2 ? 0 : now + 1;
+      std::size_t const fresh = std::min(chunk, n - std::min(n, c));
+      for (std::size_t i = 0; i < fresh; ++i) hash[now][i] = Mix{}(keys[c + i]);
+      for (std::size_t i = 0; i < fresh; ++i) place[now][i] = home(hash[now][i]);
+      // A fetch from a page whose address is not translated yet holds up what comes behind it; with nothing in between, many are translated
+      // at once.
+      for (std::size_t i = 0; i < fresh; ++i) __builtin_prefetch(place[now][i], 0, 2);
+      // The other stages take turns key by key, so that fetches are spread evenly.
+      for (std::size_t i = 0; i < chunk; ++i) {
+        if (c >= chunk && c - chunk + i < n) {
+          std::uint64_t const h = hash[second][i];
+          detail::row_block const block{Moving ? home(h) : place[second][i], layout};
+          std::uint64_t const slots = block.candidates(h);
+          std::byte* const record = slots != 0 ? block.record(block.first_of(slots, h)) : nullptr;
+          place[second][i] = record;
+          if (record != nullptr) prefetch_record(record, width);
         }
-      }
-      if (c >= chunk && c - chunk < n) {
-        stage& s = stages[now == 0 ? 2 : now - 1];
-        std::size_t const m = std::min(chunk, n - (c - chunk));
-        for (std::size_t i = 0; i < m; ++i) {
-          detail::row_block const block{Moving ? home(s.hash[i]) : s.place[i], layout};
-          std::uint64_t const slots = block.candidates(s.hash[i]);
-          std::byte* const record = slots != 0 ? block.record(block.first_of(slots, s.hash[i])) : nullptr;
-          s.place[i] = record;
-          if (record != nullptr) detail::prefetch_bytes<false>(record, std::min<std::size_t>(layout.record_bytes(), 1024));
-        }
-      }
-      if (c >= 2 * chunk) {
-        stage const& s = stages[now == 2 ? 0 : now + 1];
-        std::size_t const m = std::min(chunk, n - (c - 2 * chunk));
-        for (std::size_t i = 0; i < m; ++i) f(c - 2 * chunk + i, s.hash[i], s.place[i]);
+        if (c >= 2 * chunk && c - 2 * chunk + i < n) f(c - 2 * chunk + i, hash[third][i], place[third][i]);
       }
     }
+  }
+  template <class Width>
+  static void prefetch_record(std::byte const* record, Width width) {
+    std::size_t const bytes = std::min<std::size_t>(sizeof(key_type) + width * sizeof(float), 1024);
+    for (std::size_t b = 0; b < bytes; b += alignment_bytes) __builtin_prefetch(record + b, 0, 2);
+    __builtin_prefetch(record + (bytes - 1), 0, 2);
   }
 
   /// Place of a row for a key that has none, or null when every row is pinned and no more are allowed.
@@ -281,7 +282,7 @@ class hashed {
   /// @throws error when the new ones among `keys` are more than may come
   void check_room(std::span<key_type const> keys, std::span<row_handle const> handles) {
     std::uint64_t fresh = 0;
-    pipelined<false>(keys, [&](std::size_t i, std::uint64_t hash, std::byte const*) {
+    pipelined<false>(keys, std::size_t{1}, [&](std::size_t i, std::uint64_t hash, std::byte const*) {
       if (handles[i] == no_row) fresh += segment_of(hash).find(hash, keys[i], store_->layout) == nullptr ? 1 : 0;
     });
     if (store_->rows + fresh <= store_->most_rows) return;

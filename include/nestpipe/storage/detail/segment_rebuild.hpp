@@ -2,6 +2,7 @@
 /// @file
 /// Pours the rows of a segment into a larger one, or into two.
 
+#include <nestpipe/core/fixed_size.hpp>
 #include <nestpipe/storage/detail/row_segment.hpp>
 
 #include <vector>
@@ -20,6 +21,12 @@ class segment_rebuild {
   /// @throws error when memory runs out: before any row has moved
   template <class Mix>
   void pour(row_segment& old, std::span<row_segment> to, Mix mix) {
+    with_fixed_size((layout_.record_bytes() - sizeof(key_type)) / sizeof(float), [&](auto width) { pour(old, to, mix, width); });
+  }
+
+ private:
+  template <class Mix, class Width>
+  void pour(row_segment& old, std::span<row_segment> to, Mix mix, Width width) {
     std::size_t extents = 0;
     for (row_segment const& s : to) extents += s.extents();
     std::size_t const back = old.extents();
@@ -29,7 +36,7 @@ class segment_rebuild {
     auto const place = [&](std::byte const* record, std::uint64_t hash) {
       std::size_t const t = to.size() == 2 ? (hash >> side) & 1 : 0;
       std::byte* const at = to[t].insert(hash, row_block::key_at(record), layout_, [&](std::uint32_t block) { provide(to[t], provided[t], block); });
-      std::memcpy(at, record, layout_.record_bytes());
+      std::memcpy(at + sizeof(key_type), record + sizeof(key_type), width * sizeof(float));
     };
     std::vector<std::byte> wrapped;   // rows of the last blocks that found room only in the first
     std::size_t const bytes = sizeof(tag_group) + layout_.slots() * layout_.record_bytes();
@@ -65,7 +72,6 @@ class segment_rebuild {
     }
   }
 
- private:
   block_layout const& layout_;
   extent_pool& pool_;
   std::string_view purpose_;

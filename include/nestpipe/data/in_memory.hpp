@@ -4,13 +4,14 @@
 
 #include <nestpipe/data/data.hpp>
 #include <nestpipe/data/row_stream.hpp>
-#include <nestpipe/data/sample_builder.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace nestpipe::data {
 
@@ -42,33 +43,68 @@ class in_memory {
     sample_columns const& c = *columns_;
     last = std::min(last, b.size());
     first = std::min(first, last);
-    bool const weighted = !c.ids.weights.empty();
-    thread_local sample_builder builder;
-    builder.begin(out, c.ids.features, c.schema.dense, c.schema.labels, weighted, last - first);
-    for (std::size_t i = first; i < last; ++i) {
-      std::size_t const row = b.rows[i];
-      std::copy_n(c.dense.data() + row * c.schema.dense, c.schema.dense, builder.dense());
-      if (c.labels.empty()) {
-        std::fill_n(builder.labels(), c.schema.labels, 0.0f);
-      } else {
-        std::copy_n(c.labels.data() + row * c.schema.labels, c.schema.labels, builder.labels());
-      }
-      for (std::uint32_t f = 0; f < c.ids.features; ++f) {
-        std::size_t const bag = f * c.ids.samples + row;
-        for (std::size_t k = c.ids.offsets[bag]; k < c.ids.offsets[bag + 1]; ++k) {
-          if (weighted) {
-            builder.id(f, c.ids.values[k], c.ids.weights[k]);
-          } else {
-            builder.id(f, c.ids.values[k]);
-          }
-        }
-      }
-      builder.commit(row);
+    std::size_t const n = last - first;
+    std::span<std::uint64_t const> const rows = std::span{b.rows}.subspan(first, n);
+    bool neighbours = true;  // then every feature's ids are too
+    for (std::size_t i = 1; i < n; ++i) neighbours = neighbours && rows[i] == rows[i - 1] + 1;
+
+    out.clear();
+    out.samples = n;
+    out.dense_width = c.schema.dense;
+    out.label_width = c.schema.labels;
+    out.row.assign(rows.begin(), rows.end());
+    copy_rows(c.dense, c.schema.dense, rows, neighbours, out.dense);
+    if (c.labels.empty()) {
+      out.labels.assign(n * c.schema.labels, 0.0f);
+    } else {
+      copy_rows(c.labels, c.schema.labels, rows, neighbours, out.labels);
     }
-    builder.finish();
+    jagged& ids = out.ids;
+    ids.features = c.ids.features;
+    ids.samples = n;
+    ids.offsets.resize(ids.features * n + 1);
+    std::uint32_t at = 0;
+    for (std::size_t f = 0; f < ids.features; ++f) {
+      std::uint32_t const* const bags = c.ids.offsets.data() + f * c.ids.samples;
+      std::uint32_t* const ends = ids.offsets.data() + f * n + 1;
+      if (neighbours && n != 0) {
+        std::uint32_t const shift = at - bags[rows[0]];  // wraps, and back
+        for (std::size_t i = 0; i < n; ++i) ends[i] = bags[rows[0] + i + 1] + shift;
+        at = ends[n - 1];
+      } else {
+        for (std::size_t i = 0; i < n; ++i) ends[i] = at += bags[rows[i] + 1] - bags[rows[i]];
+      }
+    }
+    ids.values.resize(at);
+    copy_bags(c.ids, c.ids.values, rows, neighbours, ids.values);
+    ids.weights.resize(c.ids.weights.empty() ? 0 : at);
+    if (!c.ids.weights.empty()) copy_bags(c.ids, c.ids.weights, rows, neighbours, ids.weights);
   }
 
  private:
+  static void copy_rows(std::vector<float> const& from, std::size_t width, std::span<std::uint64_t const> rows, bool neighbours, std::vector<float>& to) {
+    to.resize(rows.size() * width);
+    if (neighbours && !rows.empty()) {
+      std::copy_n(from.data() + rows[0] * width, rows.size() * width, to.data());
+      return;
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(from.data() + rows[i] * width, width, to.data() + i * width);
+  }
+
+  /// Values of the bags of `rows`, feature by feature.
+  template <class T>
+  static void copy_bags(jagged const& ids, std::vector<T> const& from, std::span<std::uint64_t const> rows, bool neighbours, std::vector<T>& to) {
+    T* at = to.data();
+    for (std::size_t f = 0; f < ids.features && !rows.empty(); ++f) {
+      std::uint32_t const* const bags = ids.offsets.data() + f * ids.samples;
+      if (neighbours) {
+        at = std::copy(from.data() + bags[rows[0]], from.data() + bags[rows.back() + 1], at);
+        continue;
+      }
+      for (std::uint64_t const row : rows) at = std::copy(from.data() + bags[row], from.data() + bags[row + 1], at);
+    }
+  }
+
   static sample_columns checked(sample_columns c) {
     std::size_t const n = c.ids.samples;
     if (c.ids.features != c.schema.features.size())

@@ -12,6 +12,7 @@
 #include <nestpipe/comm/any_of.hpp>
 #include <nestpipe/comm/self.hpp>
 #include <nestpipe/comm/threads.hpp>
+#include <nestpipe/engine/measure_limits.hpp>
 #include <nestpipe/math/default.hpp>
 #include <nestpipe/model/any_of.hpp>
 #include <nestpipe/model/deepfm.hpp>
@@ -142,9 +143,20 @@ schedules make_schedule(std::string const& name) {
 
 struct measured {
   double wall = 0, processor = 0, products = 0, median_step = 0;
+  double floor = 0, floor_lanes[np::exec::lane_count]{};
   np::trace::stage_times times;
   std::string digest;
 };
+
+/// The least time of a step on what this machine reached just now.
+void judge(arguments const& a, trainer_type& trainer, measured& m) {
+  auto const work = trainer.engine().work();
+  auto const limits = np::engine::measure_limits<np::math::automatic>(work, trainer.engine().rows().stored_bytes());
+  double const cores = static_cast<double>(a.cores == 0 ? std::thread::hardware_concurrency() : a.cores) / static_cast<double>(a.ranks);
+  m.floor = np::engine::floor_seconds(work, limits, {a.schedule != "sequential", cores, static_cast<double>(a.threads), a.ranks}) / work.batches;
+  auto const lanes = np::engine::lane_floors(work, limits, a.ranks);
+  for (std::size_t l = 0; l < lanes.size(); ++l) m.floor_lanes[l] = lanes[l] / work.batches;
+}
 
 measured train(arguments const& a, np::data::in_memory const& samples, comm_type comm) {
   trainer_type::policies p;
@@ -177,6 +189,7 @@ measured train(arguments const& a, np::data::in_memory const& samples, comm_type
   trainer.fit(samples);
   m.digest = trainer.parameters_digest().text();
   m.times = trainer.stage_times();
+  if (first) judge(a, trainer, m);
   if (!first) return m;
   m.wall = ends.back() - ends.front();
   std::vector<double> steps;
@@ -195,7 +208,10 @@ void print(arguments const& a, measured const& m) {
   std::printf("\"samples_per_second\": %.0f, \"step_ms\": %.3f, \"mean_step_ms\": %.3f, \"processor_ms\": %.3f, \"products_ms\": %.3f, \"outside_ms\": %.3f, ",
               static_cast<double>(a.batch) / m.median_step, 1e3 * m.median_step, 1e3 * m.wall / steps, 1e3 * m.processor / steps, 1e3 * m.products / steps,
               1e3 * (m.median_step - m.products / steps / cores));
-  std::printf("\"stage_ms\": {");
+  std::printf("\"floor_ms\": %.3f, \"floor_share\": %.3f, \"floor_lanes_ms\": {", 1e3 * m.floor, m.floor / m.median_step);
+  for (std::size_t l = 0; l < np::exec::lane_count; ++l)
+    std::printf("%s\"%s\": %.3f", l == 0 ? "" : ", ", std::string{np::exec::name(static_cast<np::exec::lane>(l))}.c_str(), 1e3 * m.floor_lanes[l]);
+  std::printf("}, \"stage_ms\": {");
   for (std::size_t s = 0; s < np::exec::stage_count; ++s)
     std::printf("%s\"%s\": %.3f", s == 0 ? "" : ", ", std::string{np::exec::name(static_cast<np::exec::stage>(s))}.c_str(), 1e3 * m.times.total[s] / all);
   std::printf("}, \"digest\": \"%s\"}\n", m.digest.c_str());

@@ -119,6 +119,7 @@ std::string to_json(options const& o, report const& r) {
          {"steps", r.steps},
          {"total_steps", r.total_steps},
          {"seconds", r.seconds},
+         {"floor_seconds", r.floor_seconds},
          {"samples_per_second", per_second(r)},
          {"train_loss", r.train_loss},
          {"valid_auc", of(r.valid, &summary::auc)},

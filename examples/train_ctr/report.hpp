@@ -25,6 +25,7 @@ struct report {
   std::uint64_t steps = 0;
   std::uint64_t total_steps = 0;  ///< those before --resume included
   double seconds = 0;             ///< training, without evaluations
+  double floor_seconds = 0;       ///< the least that work takes on what this machine reached; with a report only
   double train_loss = 0;          ///< of the last epoch
   std::vector<epoch_record> epochs;
   std::optional<std::uint64_t> best_epoch;

@@ -8,6 +8,7 @@
 
 #include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/engine/gather_trace.hpp>
+#include <nestpipe/engine/measure_limits.hpp>
 #include <nestpipe/trace/svg.hpp>
 
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <random>
 #include <sstream>
+#include <thread>
 
 namespace train_ctr {
 namespace {
@@ -122,6 +124,14 @@ void draw(options const& o, trainer& t, std::size_t rank) {
     nestpipe::trace::write_svg(out, drawn, svg);
     write_whole(o.timeline, out.str());
   }
+}
+
+/// Of the steps of this run on this machine, from short measurements now.
+double least_seconds(options const& o, trainer& t, std::size_t ranks) {
+  nestpipe::engine::step_work const work = t.engine().work();
+  auto const limits = nestpipe::engine::measure_limits<nestpipe::math::automatic>(work, t.engine().rows().stored_bytes());
+  double const cores = static_cast<double>(std::max(1U, std::thread::hardware_concurrency())) / static_cast<double>(ranks);
+  return nestpipe::engine::floor_seconds(work, limits, {o.schedule != "sequential" && o.executor == "threads", cores, static_cast<double>(o.threads), ranks});
 }
 
 /// Better by the measure that epochs are chosen by: AUC, or for a regression the root mean square error.
@@ -233,6 +243,7 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   r.dropped_gradients = sum_over_ranks(*t, ranks, t->engine().rows().admission_results().dropped_gradients);
   r.dense_parameters = t->engine().dense().size();
   r.times = t->stage_times();
+  if (first && !o.report.empty()) r.floor_seconds = least_seconds(o, *t, ranks);
   if (!o.trace.empty() || !o.timeline.empty()) draw(o, *t, rank);
   if (!o.save.empty()) {
     enter(phase::saving);

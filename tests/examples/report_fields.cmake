@@ -9,7 +9,7 @@ function(field out name)
   set(${out} "${value}" PARENT_SCOPE)
 endfunction()
 
-foreach(name samples steps seconds samples_per_second train_loss valid_auc valid_logloss test_auc test_logloss unique_rows peak_rss_bytes dense_parameters compute_seconds)
+foreach(name samples steps seconds floor_seconds samples_per_second train_loss valid_auc valid_logloss test_auc test_logloss unique_rows peak_rss_bytes dense_parameters compute_seconds)
   field(value ${name})
   if(NOT value MATCHES "^[0-9.e+-]+$")
     message(FATAL_ERROR "report: ${name} is '${value}', not a number")

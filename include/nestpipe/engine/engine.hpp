@@ -18,6 +18,7 @@
 #include <nestpipe/engine/reduction_buckets.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
+#include <nestpipe/engine/step_work.hpp>
 #include <nestpipe/engine/version_ledger.hpp>
 #include <nestpipe/exec/stage.hpp>
 #include <nestpipe/exec/worker_pool.hpp>
@@ -70,6 +71,7 @@ class engine {
     gradient_.resize(dense_.size());
     slots_.resize(config_.slots);
     look_ahead_.open(config_.slots);
+    for (std::size_t t = 0; t < rows_.tables(); ++t) stored_floats_.push_back(rows_.stored_floats(t));
     windows_.resize(config_.windows);
     micro_ = std::vector<micro_type>(groups_.buffers());
     landing_ = std::vector<buffer_type>(groups_.buffers());
@@ -185,6 +187,14 @@ class engine {
     std::uint64_t floats = 0;
     for (auto const& l : landing_) floats += l.capacity();
     return {exchanger_.row_bytes(), exchanger_.gradient_bytes(), floats * sizeof(float)};
+  }
+
+  /// How much work this rank's steps were so far. Lanes must be idle.
+  step_work work() const {
+    step_work w = work_;
+    w.micro_batches = static_cast<double>(config_.micro_batches);
+    w.add_dense(model_);
+    return w;
   }
 
   /// What clustering has saved of this rank's rows, over all batches read. Lanes must be idle.
@@ -309,6 +319,7 @@ class engine {
     slot.info = {batch, step_, total.samples, total.rows, total.malformed, end, total.stop != 0,
                  end || total.stop != 0 || (boundary_step_ != 0 && step_ >= boundary_step_)};
     next_batch_ = batch + 1;
+    work_.add(config_.layout, slot, stored_floats_);
     check_readable(end);
     if (total.samples != 0) {
       if constexpr (storage::may_refuse<Storage>) rows_.admit(slot.owner);
@@ -467,6 +478,8 @@ class engine {
   std::uint64_t samples_ = 0;
   std::uint64_t data_rows_ = 0;
   std::uint64_t malformed_ = 0;
+  step_work work_;
+  std::vector<std::size_t> stored_floats_;
   double batch_loss_ = 0;
   std::array<double, exec::stage_count> stage_seconds_{};
 };

@@ -182,6 +182,13 @@ class row_part {
       storage::for_each(stores_[t], [&](key_type key, std::span<float const> row) { d.add(t, key, row.first(row_floats(t))); });
   }
 
+  /// Bytes of all rows stored on this rank, indexes not counted.
+  std::uint64_t stored_bytes() const {
+    std::uint64_t n = 0;
+    for (std::size_t t = 0; t < tables_.size(); ++t) n += stores_[t].size() * stored_floats(t) * sizeof(float);
+    return n;
+  }
+
   std::uint64_t rows() const {
     std::uint64_t n = 0;
     for (auto const& s : stores_) n += s.size();

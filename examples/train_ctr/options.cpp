@@ -145,13 +145,23 @@ void check(options& o) {
   require(o.decay_end >= 0 && o.decay_end <= 1, "--decay-end is a factor from 0 to 1");
 
   one_of("--model", o.model, {"logistic", "fm", "deepfm", "dcn", "dlrm"}, {"rafm"});
-  one_of("--storage", o.storage, {"hashed", "dense"}, {"tiered", "rocksdb"});
   one_of("--codec", o.codec, {"float32", "bfloat16", "float16", "int8"});
   positive("--admit-count", o.admit_count);
   require(o.admit_probability > 0 && o.admit_probability <= 1, "--admit-probability must be above 0 and at most 1", std::to_string(o.admit_probability));
   bool const admits = o.admit_count > 1 || o.admit_probability < 1;
   require(!admits || (o.save.empty() && o.save_best.empty() && o.resume.empty()), "checkpoints do not hold the counts of admission yet", {},
           "leave out --save, --save-best and --resume, or --admit-count and --admit-probability");
+  one_of("--storage", o.storage, {"hashed", "dense", "tiered", "rocksdb"});
+  bool const tiered = o.storage == "tiered";
+  require(tiered || o.memory_budget == 0, "--memory-budget bounds the fast tier of --storage tiered", o.storage, "leave it out, or use --storage tiered");
+  require(!tiered || o.memory_budget >= 65536, "--storage tiered needs to know how much memory rows may take", {}, "give --memory-budget BYTES, at least 64K");
+  require(tiered || o.slow_tier.empty(), "--slow-tier belongs to --storage tiered", o.storage, "leave it out");
+  if (tiered && o.slow_tier.empty()) o.slow_tier = "rocksdb";
+  if (tiered) one_of("--slow-tier", o.slow_tier, {"rocksdb"}, {"file"});
+  require(tiered || o.storage == "rocksdb" || o.storage_dir.empty(), "--storage-dir is where --storage tiered and rocksdb keep rows", o.storage, "leave it out");
+#if !defined(NESTPIPE_WITH_ROCKSDB)
+  require(!tiered && o.storage != "rocksdb", "--storage " + o.storage + " needs RocksDB, and this program was built without it", {}, "install librocksdb-dev and build again");
+#endif
   if (o.storage == "dense" && synthetic && o.cardinality == 0) o.cardinality = o.synthetic_vocabulary;
   require(o.storage != "dense" || o.cardinality > 0, "--storage dense needs to know that all ids are below some number", {}, "give --cardinality N, or use --storage hashed");
   for (optimizer_choice const* p : {&o.rows, &o.dense_part})
@@ -162,6 +172,9 @@ void check(options& o) {
   for (auto const& [flag, value] : {std::pair{"--early-rows", &o.early_rows}, std::pair{"--split-backward", &o.split_backward}}) {
     if (!value->empty()) one_of(flag, *value, {"on", "off"});
   }
+  require(o.look_ahead == 0 || o.schedule == "prefetch" || o.schedule == "dual_buffer" || o.schedule == "nested",
+          "--look-ahead belongs to the schedules prefetch, dual_buffer and nested", o.schedule, "leave it out");
+  require(o.look_ahead <= 59, "--look-ahead is at most 59", std::to_string(o.look_ahead));
   one_of("--executor", o.executor, {"threads", "inline"});
   one_of("--reduction", o.reduction, {"ordered", "native"});
   one_of("--cluster", o.cluster, {"off", "fast", "exact"});
@@ -243,10 +256,15 @@ parsed parse(int argc, char** argv) {
   app.add_option("--cross-layers", o.cross_layers, "dcn [3]")->group(g);
   app.add_option("--cross-rank", o.cross_rank, "dcn: rank of the cross matrices; 0: full [0]")->group(g);
   app.add_option("--embedding-scale", o.embedding_scale, "size of the first embeddings [the model's]")->group(g);
-  app.add_option("--storage", o.storage, "hashed or dense [hashed]")->group(g);
   app.add_option("--codec", o.codec, "format of stored embeddings: float32, bfloat16, float16 or int8, rounded at random [float32]")->group(g);
   app.add_option("--admit-count", o.admit_count, "an id gets its row with its N-th occurrence; before, it reads zeros [1]")->group(g);
   app.add_option("--admit-probability", o.admit_probability, "and from then on with this probability at each occurrence [1]")->group(g);
+  app.add_option("--storage", o.storage, "hashed, dense, tiered (memory over a disk) or rocksdb [hashed]")->group(g);
+  app.add_option("--memory-budget", o.memory_budget, "storage tiered: bytes that rows of one rank may take in memory; K, M, G; the disk tier's buffers come on top")
+      ->group(g)
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--slow-tier", o.slow_tier, "storage tiered: where the other rows are: rocksdb [rocksdb]")->group(g);
+  app.add_option("--storage-dir", o.storage_dir, "storage tiered, rocksdb: folder for rows, removed at the end [a place for temporary files]")->group(g);
   app.add_option("--cardinality", o.cardinality, "storage dense: all ids are below N")->group(g);
   app.add_option("--shards", o.shards, "key ranges of a model, fixed for its life [1024]")->group(g);
 
@@ -271,6 +289,7 @@ parsed parse(int argc, char** argv) {
   auto* const micro = app.add_option("--micro-batches", o.micro_batches, "of one rank [1]")->group(g);
   app.add_option("--total-micro-batches", total_micro_batches, "of all ranks: what the results depend on")->group(g)->excludes(micro);
   app.add_option("--schedule", o.schedule, list_of(schedule_names()) + " [nested]")->group(g);
+  app.add_option("--look-ahead", o.look_ahead, "batches routed beyond the next, so that storage tiered knows which rows are due [1]")->group(g);
   app.add_option("--early-rows", o.early_rows, "on or off: rows that the last batch does not touch are sent before its update [on]")->group(g);
   app.add_option("--split-backward", o.split_backward, "on or off: gradients of embeddings are sent before those of weights are computed [on]")->group(g);
   app.add_option("--tune-steps", o.tune_steps, "try each on and off of the schedule for N steps, keep the fastest [0: as given]")->group(g);

@@ -60,6 +60,9 @@ struct options {
   std::size_t cross_rank = 0;
   double embedding_scale = -1;
   std::string storage = "hashed";
+  std::uint64_t memory_budget = 0;   // bytes, of the fast tiers of one rank
+  std::string slow_tier;             // rocksdb, or not given
+  std::string storage_dir;           // of rows on disk; empty: a place for temporary files
   std::uint64_t cardinality = 0;
   std::string codec = "float32";
   std::uint64_t admit_count = 1;
@@ -81,6 +84,7 @@ struct options {
   // machine
   std::string schedule = "nested";
   std::string early_rows, split_backward;  // on, off, or not given
+  std::uint64_t look_ahead = 0;      // batches routed beyond the next; 0: the schedule's own
   std::string executor = "threads";
   std::string reduction = "ordered";
   std::string cluster = "off";

@@ -35,7 +35,13 @@
 #include <nestpipe/storage/dense.hpp>
 #include <nestpipe/storage/encoded.hpp>
 #include <nestpipe/storage/hashed.hpp>
+#include <nestpipe/storage/layers.hpp>
+#include <nestpipe/storage/tier_options.hpp>
 #include <nestpipe/trainer.hpp>
+#if defined(NESTPIPE_WITH_ROCKSDB)
+#include <nestpipe/storage/rocksdb.hpp>
+#include <nestpipe/storage/tiered.hpp>
+#endif
 #if defined(NESTPIPE_WITH_MPI)
 #include <nestpipe/comm/mpi.hpp>
 #endif
@@ -45,7 +51,12 @@ namespace train_ctr {
 namespace np = nestpipe;
 
 using any_model = np::model::any_of<np::model::logistic<>, np::model::fm<>, np::model::deepfm<>, np::model::dcn<>, np::model::dlrm<>>;
+#if defined(NESTPIPE_WITH_ROCKSDB)
+using tiered_storage = np::storage::tiered<np::storage::fast_memory, np::storage::rocksdb>;
+using place_of_rows = np::storage::any_of<np::storage::hashed<>, np::storage::dense, np::storage::rocksdb, tiered_storage>;
+#else
 using place_of_rows = np::storage::any_of<np::storage::hashed<>, np::storage::dense>;
+#endif
 using narrow_storage = np::storage::encoded<place_of_rows, np::storage::codec::any>;  // float32 unless --codec is given
 using any_storage = np::storage::admitting<narrow_storage>;                           // admits all unless --admit-* is given
 using any_optimizer = np::optimizer::any_of<np::optimizer::sgd, np::optimizer::momentum, np::optimizer::adagrad, np::optimizer::rowwise_adagrad, np::optimizer::adam, np::optimizer::ftrl>;
@@ -144,13 +155,37 @@ inline optimizer_numbers numbers_of(any_optimizer const& chosen) {
   return out;
 }
 
+inline place_of_rows make_place(options const& o) {
+  if (o.storage == "dense") return np::storage::dense{};
+#if defined(NESTPIPE_WITH_ROCKSDB)
+  np::storage::rocksdb_options disk;
+  disk.path = o.storage_dir;
+  if (o.storage == "rocksdb") return np::storage::rocksdb{disk};
+  if (o.storage == "tiered") {
+    disk.block_cache_bytes = disk.write_buffer_bytes = std::max<std::size_t>(std::size_t{8} << 20, o.memory_budget / 32);
+    return tiered_storage{{.shared = std::make_shared<np::storage::memory_budget>(o.memory_budget)}, np::storage::rocksdb{disk}};
+  }
+#endif
+  return np::storage::hashed<>{};
+}
+
 /// @throws config_error on a number out of its domain
 inline any_storage make_storage(options const& o) {
   using codecs = np::storage::codec::any::kind;
-  place_of_rows place;
-  if (o.storage == "dense") place = np::storage::dense{};
   codecs const codec = o.codec == "bfloat16" ? codecs::bfloat16 : o.codec == "float16" ? codecs::float16 : o.codec == "int8" ? codecs::int8 : codecs::float32;
-  return any_storage{narrow_storage{std::move(place), codec}, {o.admit_count, o.admit_probability}};
+  return any_storage{narrow_storage{make_place(o), codec}, {o.admit_count, o.admit_probability}};
+}
+
+/// What moved between the tiers of this rank's tables; nothing where rows do not move.
+inline np::storage::tier_counters tiers_of(trainer& t) {
+  np::storage::tier_counters sum;
+  auto const& rows = t.engine().rows();
+  for (std::size_t k = 0; k < rows.tables(); ++k) {
+    np::storage::for_each_layer(rows.store(k), [&](auto const& layer) {
+      if constexpr (requires { layer.tiers(); }) sum += layer.tiers();
+    });
+  }
+  return sum;
 }
 
 inline trainer::policies make_policies(options const& o) {
@@ -180,6 +215,7 @@ inline np::trainer_config make_config(options const& o) {
   c.cluster_groups = o.cluster_groups;
   c.reuse_rows = o.reuse_rows;
   c.tune_steps = o.tune_steps;
+  if (o.look_ahead != 0) c.batches_in_flight = std::max<std::uint32_t>(c.batches_in_flight, static_cast<std::uint32_t>(o.look_ahead) + 5);
   c.row_clip_norm = static_cast<float>(o.row_clip);
   c.dense_clip_norm = static_cast<float>(o.dense_clip);
   c.row_rate.rise.steps = o.warmup_steps;

@@ -63,6 +63,9 @@ json configuration(options const& o, report const& r) {
           {"hidden", o.hidden},
           {"bottom", o.bottom},
           {"storage", o.storage},
+          {"memory_budget", o.memory_budget},
+          {"slow_tier", o.slow_tier},
+          {"look_ahead", o.look_ahead},
           {"shards", o.shards},
           {"optimizer", optimizer(o.rows.name, r.row_numbers)},
           {"dense_optimizer", optimizer(o.dense_part.name, r.dense_numbers)},
@@ -141,6 +144,21 @@ std::string to_json(options const& o, report const& r) {
          {"unique_rows", r.unique_rows},
          {"refused_occurrences", r.refused_occurrences},
          {"dropped_gradients", r.dropped_gradients},
+         {"tiers", o.storage != "tiered" ? json(nullptr)
+                                         : json{{"hit_rate", r.tiers.hit_rate()},
+                                                {"hits", r.tiers.hits},
+                                                {"misses", r.tiers.misses},
+                                                {"capacity_rows", r.tiers.capacity},
+                                                {"rows_up", r.tiers.rows_up},
+                                                {"rows_down", r.tiers.rows_down},
+                                                {"evicted", r.tiers.evicted},
+                                                {"bytes_up", r.tiers.bytes_up},
+                                                {"bytes_down", r.tiers.bytes_down},
+                                                {"slow_reads", r.tiers.slow_reads},
+                                                {"slow_writes", r.tiers.slow_writes},
+                                                {"read_seconds", r.tiers.read_seconds},
+                                                {"write_seconds", r.tiers.write_seconds},
+                                                {"rows_beyond_budget", r.tiers.most_beyond}}},
          {"dense_parameters", r.dense_parameters},
          {"stage_seconds", stages},
          {"exposed_seconds", exposed},
@@ -196,6 +214,11 @@ std::string to_table(options const& o, report const& r) {
   metrics("valid", r.valid);
   metrics("test", r.test);
   row("rows, dense parameters", std::to_string(r.unique_rows) + ", " + std::to_string(r.dense_parameters));
+  if (o.storage == "tiered") {
+    row("fast tier", text("%.2f", 100 * r.tiers.hit_rate()) + " % hits, " + std::to_string(r.tiers.evicted) + " rows evicted, " + std::to_string(r.tiers.rows_up) + " up, " +
+                         std::to_string(r.tiers.rows_down) + " down");
+    row("waited for the slow tier", text("%.2f", r.tiers.read_seconds) + " s reading, " + text("%.2f", r.tiers.write_seconds) + " s writing");
+  }
   if (r.skipped_lines > 0) row("malformed lines", std::to_string(r.skipped_lines) + " of " + std::to_string(r.data_rows) + " skipped");
   row("parameters digest", r.digest);
   return out;

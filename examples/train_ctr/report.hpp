@@ -6,6 +6,7 @@
 #include "watched.hpp"
 
 #include <nestpipe/metric/collector.hpp>
+#include <nestpipe/storage/tier_options.hpp>
 
 #include <optional>
 
@@ -34,6 +35,7 @@ struct report {
   std::string digest;
   std::uint64_t unique_rows = 0;
   std::uint64_t refused_occurrences = 0, dropped_gradients = 0;  ///< by --admit-count and --admit-probability
+  nestpipe::storage::tier_counters tiers;                ///< of all ranks
   std::uint64_t data_rows = 0;
   std::uint64_t skipped_lines = 0;  ///< malformed ones, each counted once
   std::vector<std::string> complaints;

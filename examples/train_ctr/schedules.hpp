@@ -20,17 +20,21 @@ inline any_schedule make_schedule(options const& o) {
   nestpipe::schedule::frozen_window inside;
   inside.split_backward = o.split_backward != "off";
   if (o.schedule == "frozen_window") return inside;
-  if (o.schedule == "prefetch") return nestpipe::schedule::prefetch{};
+  auto const deep = [&](auto s) {
+    if (o.look_ahead != 0) s.routes = o.look_ahead;
+    return s;
+  };
+  if (o.schedule == "prefetch") return deep(nestpipe::schedule::prefetch{});
   if (o.schedule == "dual_buffer") {
     nestpipe::schedule::dual_buffer<> d;
     d.early = o.early_rows != "off";
-    return d;
+    return deep(d);
   }
   if (o.schedule == "nested") {
     nestpipe::schedule::nested n;
     n.inner = inside;
     n.early = o.early_rows != "off";
-    return n;
+    return deep(n);
   }
   return nestpipe::schedule::sequential{};
 }

@@ -78,6 +78,15 @@ std::uint64_t sum_over_ranks(trainer& t, std::size_t ranks, std::uint64_t mine) 
   return sum;
 }
 
+np::storage::tier_counters tiers_over_ranks(trainer& t, std::size_t ranks) {
+  auto const mine = tiers_of(t);
+  std::vector<np::storage::tier_counters> all(ranks);
+  t.engine().control().all_gather(std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}), {"report", t.engine().step()});
+  np::storage::tier_counters sum;
+  for (auto const& one : all) sum += one;
+  return sum;
+}
+
 /// All ranks' scores on rank 0, as CSV by row number.
 std::string gather_scores(trainer& t, std::size_t ranks, std::size_t rank, nestpipe::predictions const& mine) {
   struct scored {
@@ -238,6 +247,7 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   enter(phase::scoring);
   r.complaints = in.train.complaints();
   r.digest = t->parameters_digest().text();
+  r.tiers = tiers_over_ranks(*t, ranks);
   r.unique_rows = sum_over_ranks(*t, ranks, t->engine().rows().rows());
   r.refused_occurrences = sum_over_ranks(*t, ranks, t->engine().rows().admission_results().refused_occurrences);
   r.dropped_gradients = sum_over_ranks(*t, ranks, t->engine().rows().admission_results().dropped_gradients);

@@ -86,8 +86,14 @@ refuse 2 'makes its own valid and test rows' $small --test good.tsv
 # What comes in a later version says so.
 refuse 2 'rafm comes in a later version' --data synthetic --model rafm
 refuse 2 'bounded_staleness comes in a later version' $small --schedule bounded_staleness
-refuse 2 'tiered comes in a later version' $small --storage tiered
-refuse 2 'rocksdb comes in a later version' $small --storage rocksdb
+refuse 2 'needs to know how much memory' $small --storage tiered
+refuse 2 'at least 64K' $small --storage tiered --memory-budget 1K
+refuse 2 'bounds the fast tier of --storage tiered' $small --memory-budget 1M
+refuse 2 '--slow-tier belongs to' $small --slow-tier rocksdb
+refuse 2 'file comes in a later version' $small --storage tiered --memory-budget 1M --slow-tier file
+refuse 2 '--storage-dir is where' $small --storage-dir .
+refuse 2 '--look-ahead belongs to the schedules' $small --schedule sequential --look-ahead 4
+refuse 2 '--look-ahead is at most 59' $small --look-ahead 60
 refuse 2 "--cluster: there is no 'best'" $small --cluster best
 refuse 2 '--cluster-groups 3 must be a multiple of the 2 ranks' $small --ranks 2 --cluster-groups 3
 refuse 2 '--threads must be at least 1' $small --threads 0

@@ -70,6 +70,16 @@ class encoded {
   std::uint64_t epoch() const { return inner_.epoch(); }
   void pin(std::span<key_type const> keys) { inner_.pin(keys); }
   void release(std::span<key_type const> keys) { inner_.release(keys); }
+  void expect(std::uint64_t batch, std::span<key_type const> keys)
+    requires looks_ahead<S>
+  {
+    inner_.expect(batch, keys);
+  }
+  void reached(std::uint64_t batch)
+    requires looks_ahead<S>
+  {
+    inner_.reached(batch);
+  }
   void erase(std::span<key_type const> keys) { inner_.erase(keys); }
   std::uint64_t size() const { return inner_.size(); }
   template <class F>

@@ -4,6 +4,7 @@
 
 #include <nestpipe/engine/engine.hpp>
 #include <nestpipe/engine/pipeline.hpp>
+#include <nestpipe/engine/save_hooks.hpp>
 #include <nestpipe/engine/schedule_tuner.hpp>
 #include <nestpipe/exec/thread_lanes.hpp>
 #include <nestpipe/metric/collector.hpp>
@@ -11,6 +12,8 @@
 #include <nestpipe/trace/recorder.hpp>
 #include <nestpipe/trainer_config.hpp>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -22,6 +25,9 @@ namespace checkpoint {
 /// includes: it would cost all others a second of every compilation.
 template <class Engine>
 struct trainer_access;
+template <class Engine>
+struct background_access;
+struct save_plan;
 
 }  // namespace checkpoint
 
@@ -152,7 +158,27 @@ class trainer {
   template <class Engine = engine_type>
   void save(std::string const& directory) {
     require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
-    together([&] { checkpoints<Engine>::save(*engine_, directory, position_); });
+    together([&] {
+      if (saves_) saves_->finish();
+      checkpoints<Engine>::save(*engine_, directory, position_);
+    });
+  }
+
+  /// From the next fit on, saves to `plan.directory` while training goes on. Needs checkpoint/background.hpp.
+  template <class Engine = engine_type>
+  void save_while_training(checkpoint::save_plan const& plan) {
+    saves_.reset();
+    open_saves_ = background<Engine>::opener(plan);
+  }
+
+  /// Saves to that plan's directory now, unless this step is saved there already. @return the directory
+  std::string save_numbered() {
+    require(engine_.has_value(), "there is nothing to save yet", "trainer", "call attach, fit or load first");
+    require(open_saves_ != nullptr, "there is no plan for numbered checkpoints", "trainer", "call save_while_training first");
+    return together([&] {
+      open_saves();
+      return saves_->save_now(position_);
+    });
   }
 
   /// Continues from a checkpoint made by a trainer with the same model, tables and optimizers, with any number of ranks.
@@ -161,7 +187,9 @@ class trainer {
   void load(std::string const& directory) {
     together([&] {
       attach(checkpoints<Engine>::read_schema(directory));
-      position_ = checkpoints<Engine>::load(*engine_, directory);
+      if (saves_) saves_->finish();
+      saves_.reset();
+      position_ = checkpoints<Engine>::load(*engine_, directory, loaded_);
     });
   }
 
@@ -192,6 +220,8 @@ class trainer {
   Schedule const& schedule_in_use() const { return tuner_.active(); }
   /// For settings of the executor; before the first fit.
   Executor& executor() { return executor_; }
+  /// Null while nothing is saved by save_while_training.
+  engine::run_saves const* saves() const { return saves_.get(); }
   data::data_position position() const { return position_; }
   /// The first malformed lines that the last fit has met, as text.
   std::vector<std::string> complaints() const { return complaints_; }
@@ -205,6 +235,14 @@ class trainer {
   };
   template <class Engine>
   using checkpoints = typename checkpoints_of<Engine>::type;
+  template <class Engine>
+  struct background_of {
+    static constexpr bool complete = requires { sizeof(checkpoint::background_access<Engine>); };
+    static_assert(complete, "nestpipe: trainer.save_while_training needs one more header: include <nestpipe/checkpoint/background.hpp>");
+    using type = checkpoint::background_access<Engine>;
+  };
+  template <class Engine>
+  using background = typename background_of<Engine>::type;
 
   static constexpr bool has_recorder = requires(Executor& e) { e.recorder(); };
 
@@ -224,11 +262,13 @@ class trainer {
   void leave(char const* why) noexcept {
     comm_.abort(why);
     executor_.stop();
+    saves_.reset();
     started_ = false;
   }
 
   template <class Dataset, class AfterEpoch>
   fit_result run_fit(Dataset const& dataset, AfterEpoch& after_epoch) {
+    if (open_saves_) open_saves();
     auto const begin = std::chrono::steady_clock::now();
     std::uint64_t const first_step = engine_->step();
     std::uint64_t const first_samples = engine_->samples();
@@ -261,6 +301,7 @@ class trainer {
         if constexpr (has_recorder) executor_.recorder().pause();
         engine::pipeline p{*engine_, executor_, batches_read_};
         tuner_.active().run(p);
+        if (saves_ && saves_->failed()) saves_->finish();
         if (trying) tuner_.tried(start, stage_times(), engine_->step() - before, engine_->control(), {"tune", engine_->step()});
         auto const& info = engine_->info(engine_->next_batch() - 1);
         ended = info.end;
@@ -273,6 +314,7 @@ class trainer {
       position_ = {epoch_ + 1, 0};
       if (!after_epoch(epoch_, result)) break;
     }
+    if (saves_) saves_->finish();
     measure();
     complaints_ = source.complaints();
     return result;
@@ -320,6 +362,12 @@ class trainer {
     return out;
   }
 
+  void open_saves() {
+    if (saves_) return;
+    saves_ = open_saves_(*engine_, loaded_);
+    loaded_.reset();
+  }
+
   bool finished() const { return config_.steps != 0 && engine_->step() >= config_.steps; }
   std::size_t rows_per_batch() const { return config_.per_rank_files ? config_.batch_size / comm_.size() : config_.batch_size; }
 
@@ -354,6 +402,9 @@ class trainer {
   policies policies_;
   schema columns_;
   std::optional<engine_type> engine_;
+  std::function<std::unique_ptr<engine::run_saves>(engine_type&, std::shared_ptr<void const> const&)> open_saves_;
+  std::unique_ptr<engine::run_saves> saves_;  // behind what it uses, so that it goes first
+  std::shared_ptr<void const> loaded_;        // the chain of checkpoints that training goes on from
   Executor executor_;
   engine::schedule_tuner<Schedule> tuner_;
   bool started_ = false;

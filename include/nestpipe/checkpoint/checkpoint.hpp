@@ -10,6 +10,9 @@
 /// | `dense.safetensors` | dense parameters with optimizer state (dense_file.hpp) |
 /// | `rows-<table>-r<rank>-<part>.safetensors` | rows of some shards of a table, written by the rank that owns them (rows_file.hpp) |
 ///
+/// A *delta* (background.hpp) holds the rows changed since the checkpoint beside it that its manifest names as its parent, and
+/// everything else in full; chain.hpp puts it together.
+///
 /// All ranks must see the same directory. How the last good checkpoint survives any crash is told in directory.hpp.
 ///
 /// A table in NumPy, without this library (D is the directory; drop "state" for optimizers that have none):
@@ -21,6 +24,7 @@
 /// rows, state = (numpy.concatenate([p[k] for p in parts]) for k in ("embedding", "state"))
 /// @endcode
 
+#include <nestpipe/checkpoint/chain.hpp>
 #include <nestpipe/checkpoint/dense_file.hpp>
 #include <nestpipe/checkpoint/describe.hpp>
 #include <nestpipe/checkpoint/detail/agreement.hpp>
@@ -31,6 +35,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -206,51 +211,72 @@ void save(Engine& engine, std::filesystem::path const& directory, data::data_pos
 }
 
 /// Makes the engine what it was when the checkpoint was saved; rows it had are removed. Collective; lanes must be idle. Every rank
-/// reads the files that hold rows it owns, one at a time.
+/// reads the files that hold rows it owns, one at a time; of a delta those of the whole chain behind it.
+/// @param loaded  if not null, the chain, oldest first
 /// @return where reading goes on
 /// @throws config_error listing all differences between checkpoint and engine; data_error naming a damaged or missing file. On
 ///         all ranks. After an error the engine's parameters are unspecified.
 template <class Engine>
-data::data_position load(Engine& engine, std::filesystem::path const& directory) {
+data::data_position load(Engine& engine, std::filesystem::path const& directory, std::vector<chain_link>* loaded = nullptr) {
   auto& channel = engine.control();
   std::size_t const rank = engine.comm().rank();
   std::size_t const world_size = engine.comm().size();
   require(!engine.rows().admits(), "checkpoints do not hold the counts of admission yet", "storage::admitting", "train without admission");
   comm::call_site const at{"load", engine.step()};
   std::string const what = "cannot load the checkpoint " + directory.string();
-  manifest m;
-  std::filesystem::path from;
+  std::vector<chain_link> chain;
   detail::together(channel, rank, world_size, what, at, [&] {
-    from = existing_directory(directory);
-    m = read_manifest(from);
+    chain = read_chain(directory);
     manifest const mine = describe(engine, {});
+    manifest const& m = chain.back().saved;
     std::string list = position_problem(m, mine);
-    for (auto const& d : differences(m, mine)) list.append(list.empty() ? "" : "; ").append(d);
+    for (auto const& link : chain) {
+      for (auto const& d : differences(link.saved, mine)) {
+        if (list.find(d) == std::string::npos) list.append(list.empty() ? "" : "; ").append(d);
+      }
+    }
     require(list.empty(), "it does not fit: " + list, {}, "make the trainer as it was when the checkpoint was saved");
   });
-  digest own;
-  detail::together(channel, rank, world_size, what, at, [&] {
-    read_dense(from / dense_name, m.dense_file, m.parameters, engine.dense().values(), engine.dense().state());
-    rows_reader reader;
-    std::vector<std::uint64_t> rows(m.tables.size(), 0);
-    for (std::size_t t = 0; t < m.tables.size(); ++t) detail::clear(engine.rows().store(t));
-    for (auto const& f : m.files) {
-      if (!detail::concerns(f, m, rank, world_size)) continue;
-      rows_block& block = reader.read(from, detail::place_of(engine, f.table, f.rank, m.world_size), f);
-      rows[f.table] += detail::insert(engine.rows().store(f.table), detail::place_of(engine, f.table, rank, world_size), block, own);
-    }
-    for (std::size_t t = 0; t < rows.size(); ++t) {
-      std::uint64_t const stored = engine.rows().store(t).size();
-      if (stored != rows[t])
-        throw error{"the storage holds " + std::to_string(stored) + " rows after " + std::to_string(rows[t]) + " were loaded", "table " + m.tables[t].spec.name,
-                    "give it room for all rows"};
-    }
-  });
-  digest const sum = detail::sum_of_digests(engine, own, at);
-  if (sum != m.digest_of_all)
-    throw data_error{what + ": what was read has digest " + sum.text() + ", the manifest says " + m.digest_of_all.text(), {}, "use another checkpoint"};
+  manifest const& m = chain.back().saved;
+  rows_reader reader;
+  for (std::size_t t = 0; t < m.tables.size(); ++t) detail::clear(engine.rows().store(t));
+  for (auto const& link : chain) {
+    digest own;
+    detail::together(channel, rank, world_size, what, at, [&] {
+      read_dense(link.directory / dense_name, link.saved.dense_file, link.saved.parameters, engine.dense().values(), engine.dense().state());
+      std::vector<std::uint64_t> rows(m.tables.size(), 0);
+      for (auto const& f : link.saved.files) {
+        if (!detail::concerns(f, link.saved, rank, world_size)) continue;
+        rows_block& block = reader.read(link.directory, detail::place_of(engine, f.table, f.rank, link.saved.world_size), f);
+        auto& store = engine.rows().store(f.table);
+        store.erase(block.removed);
+        rows[f.table] += detail::insert(store, detail::place_of(engine, f.table, rank, world_size), block, own);
+      }
+      for (std::size_t t = 0; t < rows.size() && chain.size() == 1; ++t) {
+        std::uint64_t const stored = engine.rows().store(t).size();
+        if (stored != rows[t])
+          throw error{"the storage holds " + std::to_string(stored) + " rows after " + std::to_string(rows[t]) + " were loaded", "table " + m.tables[t].spec.name,
+                      "give it room for all rows"};
+      }
+    });
+    digest const sum = detail::sum_of_digests(engine, own, at);
+    if (sum != link.saved.digest_of_all)
+      throw data_error{what + ": what was read from " + link.directory.string() + " has digest " + sum.text() + ", the manifest says " + link.saved.digest_of_all.text(), {}, "use another checkpoint"};
+  }
+  std::vector<std::uint64_t> mine, all(m.tables.size() * world_size);
+  for (std::size_t t = 0; t < m.tables.size(); ++t) mine.push_back(engine.rows().store(t).size());
+  if (!mine.empty()) channel.all_gather(std::as_bytes(std::span{mine}), std::as_writable_bytes(std::span{all}), at);
+  for (std::size_t t = 0; t < mine.size(); ++t) {
+    std::uint64_t stored = 0;
+    for (std::size_t r = 0; r < world_size; ++r) stored += all[r * mine.size() + t];
+    if (stored != m.tables[t].rows)
+      throw data_error{what + ": the storage holds " + std::to_string(stored) + " rows, the manifest says " + std::to_string(m.tables[t].rows), "table " + m.tables[t].spec.name,
+                       "give it room for all rows, or use another checkpoint"};
+  }
   engine.set_progress(m.step, m.samples);
-  return m.position;
+  data::data_position const position = m.position;
+  if (loaded != nullptr) *loaded = std::move(chain);
+  return position;
 }
 
 /// The columns of the data that the saved model was trained on.
@@ -261,7 +287,13 @@ template <class Engine>
 struct trainer_access {
   static void save(Engine& engine, std::string const& directory, data::data_position position) { checkpoint::save(engine, directory, position); }
   static schema read_schema(std::string const& directory) { return checkpoint::read_schema(directory); }
-  static data::data_position load(Engine& engine, std::string const& directory) { return checkpoint::load(engine, directory); }
+  /// @param chain  becomes the checkpoints it was read from, for background_save
+  static data::data_position load(Engine& engine, std::string const& directory, std::shared_ptr<void const>& chain) {
+    auto const links = std::make_shared<std::vector<chain_link>>();
+    data::data_position const position = checkpoint::load(engine, directory, links.get());
+    chain = links;
+    return position;
+  }
 };
 
 }  // namespace nestpipe::checkpoint

@@ -86,23 +86,28 @@ inline std::filesystem::path existing_directory(std::filesystem::path const& dir
 /// A directory on its way to its place. Used by one rank; the others write files into path().
 class staged_directory {
  public:
-  /// Puts in order what a crash has left, then makes the new directory. Parents are made too.
+  /// Puts in order what a crash has left, then makes the new directory, unless a rank that does not wait has made it (join_early).
+  /// Parents are made too.
   /// @throws config_error if something that is no checkpoint is in the way, error if the file system refuses
   void open(std::filesystem::path const& directory, std::string const& id) {
     namespace fs = std::filesystem;
     final_ = detail::normal_directory(directory);
     id_ = id;
     fs::create_directories(final_.parent_path());
-    tidy(final_);
+    tidy(final_, id_);
     require(!fs::exists(final_) || detail::holds_checkpoint(final_) || (fs::is_directory(final_) && fs::is_empty(final_)),
             "something that is no checkpoint is in the way", final_.string(), "name another directory");
     fs::create_directory(path());
   }
-
   /// For the other ranks: the same names, nothing done.
   void join(std::filesystem::path const& directory, std::string const& id) {
     final_ = detail::normal_directory(directory);
     id_ = id;
+  }
+  /// As join, for ranks that do not wait for the first one.
+  void join_early(std::filesystem::path const& directory, std::string const& id) {
+    join(directory, id);
+    std::filesystem::create_directories(path());
   }
 
   std::filesystem::path path() const { return detail::sibling(final_, ".tmp-", id_); }
@@ -139,7 +144,8 @@ class staged_directory {
   }
 
   /// Removes what earlier crashes have left beside `directory`, and moves an old checkpoint back if it is the only one.
-  static void tidy(std::filesystem::path const& directory) {
+  /// @param own  what a save under way has made so far, by its id, stays
+  static void tidy(std::filesystem::path const& directory, std::string const& own = {}) {
     namespace fs = std::filesystem;
     for (auto const& old : detail::siblings(directory, ".old-")) {
       if (!fs::exists(directory) && detail::holds_checkpoint(old)) {
@@ -148,7 +154,9 @@ class staged_directory {
         fs::remove_all(old);
       }
     }
-    for (auto const& unfinished : detail::siblings(directory, ".tmp-")) fs::remove_all(unfinished);
+    for (auto const& unfinished : detail::siblings(directory, ".tmp-")) {
+      if (own.empty() || unfinished != detail::sibling(directory, ".tmp-", own)) fs::remove_all(unfinished);
+    }
   }
 
  private:

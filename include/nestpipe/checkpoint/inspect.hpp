@@ -2,6 +2,7 @@
 /// @file
 /// Checking and comparing checkpoints without a model.
 
+#include <nestpipe/checkpoint/chain.hpp>
 #include <nestpipe/checkpoint/dense_file.hpp>
 #include <nestpipe/checkpoint/describe.hpp>
 #include <nestpipe/checkpoint/directory.hpp>
@@ -20,11 +21,6 @@
 namespace nestpipe::checkpoint {
 
 namespace detail {
-
-inline rows_place place_of_file(manifest const& m, rows_file_entry const& f) {
-  auto const& t = m.tables[f.table];
-  return {static_cast<std::uint32_t>(f.table), t.spec.name, t.spec.dim, t.spec.dim + t.state_floats, static_cast<std::uint32_t>(m.shards), static_cast<std::uint32_t>(f.rank), static_cast<std::uint32_t>(m.world_size)};
-}
 
 /// Dense values and state, flat.
 struct dense_arrays {
@@ -50,37 +46,29 @@ struct whole_table {
   std::vector<float> rows;  ///< (n, row floats), in file order
   std::vector<std::size_t> order;  ///< places by ascending key
 };
-inline whole_table read_table(std::filesystem::path const& directory, manifest const& m, std::uint64_t table) {
+inline whole_table read_table(std::vector<chain_link> const& chain, std::uint64_t table) {
   whole_table t;
-  rows_reader reader;
-  for (auto const& f : m.files) {
-    if (f.table != table) continue;
-    rows_block const& b = reader.read(directory, place_of_file(m, f), f);
-    t.keys.insert(t.keys.end(), b.keys.begin(), b.keys.end());
-    t.rows.insert(t.rows.end(), b.rows.span().begin(), b.rows.span().end());
-  }
+  table_entry const& spec = chain.back().saved.tables[table];
+  std::size_t const width = spec.spec.dim + spec.state_floats;
+  for_each_file(chain, table, [&](rows_block const& b, std::span<std::uint8_t const> live) {
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      if (live[i] == 0) continue;
+      t.keys.push_back(b.keys[i]);
+      t.rows.insert(t.rows.end(), b.rows.data() + i * width, b.rows.data() + (i + 1) * width);
+    }
+  });
   t.order.resize(t.keys.size());
   std::iota(t.order.begin(), t.order.end(), std::size_t{0});
   std::sort(t.order.begin(), t.order.end(), [&](std::size_t a, std::size_t b) { return t.keys[a] < t.keys[b]; });
   return t;
 }
 
-}  // namespace detail
-
-/// Reads every byte of a checkpoint. @return what is wrong, one line each; nothing if it is whole
-inline std::vector<std::string> verify(std::filesystem::path const& given) {
-  std::vector<std::string> problems;
-  std::filesystem::path directory;
-  manifest m;
-  try {
-    directory = existing_directory(given);
-    m = read_manifest(directory);
-  } catch (error const& e) {
-    return {e.what()};
-  }
+/// Reads every byte of one directory, its parents left out.
+inline void verify_link(std::filesystem::path const& directory, manifest const& m, std::vector<std::string>& problems) {
+  std::size_t const before_this = problems.size();
   digest sum;
   try {
-    detail::dense_arrays const d = detail::read_all_dense(directory, m);
+    dense_arrays const d = read_all_dense(directory, m);
     std::span<float const> values{d.values};
     std::span<float const> state{d.state};
     for (std::uint32_t i = 0; i < m.parameters.size(); ++i) {
@@ -100,7 +88,7 @@ inline std::vector<std::string> verify(std::filesystem::path const& given) {
     names.push_back(f.name);
     rows[f.table] += f.rows;
     try {
-      rows_place const place = detail::place_of_file(m, f);
+      rows_place const place = place_of_file(m, f);
       rows_block const& b = reader.read(directory, place, f);
       bool sorted = true;
       for (std::size_t i = 0; i < b.keys.size(); ++i) {
@@ -115,7 +103,7 @@ inline std::vector<std::string> verify(std::filesystem::path const& given) {
       problems.emplace_back(e.what());
     }
   }
-  for (std::size_t t = 0; t < rows.size(); ++t) {
+  for (std::size_t t = 0; t < rows.size() && m.parent.directory.empty(); ++t) {
     if (rows[t] != m.tables[t].rows)
       problems.push_back("table " + m.tables[t].spec.name + " has " + std::to_string(rows[t]) + " rows in files, the manifest says " + std::to_string(m.tables[t].rows));
   }
@@ -123,7 +111,33 @@ inline std::vector<std::string> verify(std::filesystem::path const& given) {
     if (std::find(names.begin(), names.end(), entry.path().filename().string()) == names.end())
       problems.push_back("a file that the manifest does not name (" + entry.path().string() + ")");
   }
-  if (problems.empty() && sum != m.digest_of_all) problems.push_back("the files have digest " + sum.text() + ", the manifest says " + m.digest_of_all.text());
+  if (problems.size() == before_this && sum != m.digest_of_all)
+    problems.push_back("the files have digest " + sum.text() + ", the manifest says " + m.digest_of_all.text() + " (" + directory.string() + ")");
+}
+
+}  // namespace detail
+
+/// Reads every byte of a checkpoint, and of those that a delta is made from. @return what is wrong, one line each; nothing if it is whole
+inline std::vector<std::string> verify(std::filesystem::path const& given) {
+  std::vector<std::string> problems;
+  std::vector<chain_link> chain;
+  try {
+    chain = read_chain(given);
+  } catch (error const& e) {
+    return {e.what()};
+  }
+  for (auto const& link : chain) detail::verify_link(link.directory, link.saved, problems);
+  if (chain.size() == 1 || !problems.empty()) return problems;
+  manifest const& m = chain.back().saved;
+  for (auto const& link : chain) {
+    for (auto const& d : differences(link.saved, m, "parent", "delta")) problems.push_back(d + " (" + link.directory.string() + ")");
+  }
+  for (std::size_t t = 0; t < m.tables.size() && problems.empty(); ++t) {
+    std::uint64_t rows = 0;
+    detail::for_each_file(chain, t, [&](rows_block const&, std::span<std::uint8_t const> live) { rows += static_cast<std::uint64_t>(std::count(live.begin(), live.end(), std::uint8_t{1})); });
+    if (rows != m.tables[t].rows)
+      problems.push_back("table " + m.tables[t].spec.name + " has " + std::to_string(rows) + " rows in the chain, the manifest says " + std::to_string(m.tables[t].rows));
+  }
   return problems;
 }
 
@@ -164,10 +178,12 @@ inline void compare_row(float const* a, float const* b, std::size_t width, std::
 
 /// Compares bit by bit. One table of both is in memory at a time. @throws data_error if one of them is damaged
 inline comparison compare(std::filesystem::path const& first, std::filesystem::path const& second) {
-  std::filesystem::path const da = existing_directory(first);
-  std::filesystem::path const db = existing_directory(second);
-  manifest const a = read_manifest(da);
-  manifest const b = read_manifest(db);
+  std::vector<chain_link> const chain_a = read_chain(first);
+  std::vector<chain_link> const chain_b = read_chain(second);
+  std::filesystem::path const& da = chain_a.back().directory;
+  std::filesystem::path const& db = chain_b.back().directory;
+  manifest const& a = chain_a.back().saved;
+  manifest const& b = chain_b.back().saved;
   comparison result{differences(a, b, "first", "second"), {}, {}};
   for (std::size_t ta = 0; ta < a.tables.size(); ++ta) {
     for (std::size_t tb = 0; tb < b.tables.size(); ++tb) {
@@ -175,8 +191,8 @@ inline comparison compare(std::filesystem::path const& first, std::filesystem::p
       auto const& sb = b.tables[tb];
       if (sa.spec.name != sb.spec.name || sa.spec.dim != sb.spec.dim || sa.state_floats != sb.state_floats) continue;
       std::size_t const width = sa.spec.dim + sa.state_floats;
-      auto const x = detail::read_table(da, a, ta);
-      auto const y = detail::read_table(db, b, tb);
+      auto const x = detail::read_table(chain_a, ta);
+      auto const y = detail::read_table(chain_b, tb);
       array_comparison c;
       c.name = sa.spec.name;
       std::size_t i = 0;

@@ -17,8 +17,8 @@
 
 namespace nestpipe::checkpoint {
 
-/// A reader accepts this version only.
-inline constexpr std::uint64_t format_version = 1;
+/// What is written. Version 1, which had no deltas, is read too.
+inline constexpr std::uint64_t format_version = 2;
 
 namespace detail {
 
@@ -44,7 +44,7 @@ struct parameter_entry {
   std::uint64_t state_floats = 0;  ///< beside one row of cols floats
 };
 
-/// A file of rows of one table: those of some of the shards that one rank owned, sorted by (shard, key).
+/// A file of rows of one table: those of some of the shards that one rank owned, sorted by (shard, key). Files may overlap in shards.
 struct rows_file_entry {
   std::string name;
   std::uint64_t table = 0;
@@ -52,7 +52,14 @@ struct rows_file_entry {
   std::uint64_t first_shard = 0;  ///< and in [first_shard, last_shard]
   std::uint64_t last_shard = 0;
   std::uint64_t rows = 0;
+  std::uint64_t removed = 0;      ///< keys whose rows are gone since the parent; in deltas only
   detail::file_sum sum{};
+};
+
+/// The checkpoint beside this one that a delta changes.
+struct parent_entry {
+  std::string directory;         ///< its name; none for a full checkpoint
+  std::uint64_t checksum = 0;    ///< of its manifest.json, so of everything it names
 };
 
 /// Names of the policies; those that shape the numbers must be the same when loading, the others are for the reader.
@@ -80,7 +87,8 @@ struct manifest {
   std::vector<parameter_entry> parameters{};
   detail::file_sum dense_file{};   ///< dense.safetensors
   std::vector<rows_file_entry> files{};
-  digest digest_of_all{};          ///< parameters_digest of what is saved
+  parent_entry parent{};           ///< of a delta: all other rows are as there
+  digest digest_of_all{};          ///< of what the files hold: parameters_digest, if this is no delta
 };
 
 }  // namespace nestpipe::checkpoint

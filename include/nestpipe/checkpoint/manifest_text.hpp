@@ -38,18 +38,23 @@ inline void write_state(json_writer& w, std::string const& optimizer, std::size_
   w.close(']');
 }
 
+/// Names come from a file: they must not lead out of the directory. @throws data_error
+inline void check_file_name(std::string const& name) {
+  if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." || name == "..") throw data_error{"not a file name: " + name};
+}
+
 inline std::string text_of(rows_file_entry const& f) {
   json_writer w;
   w.open('{').key("name").value(f.name).key("table").value(f.table).key("rank").value(f.rank).key("first_shard").value(f.first_shard);
   w.key("last_shard").value(f.last_shard).key("rows").value(f.rows);
+  if (f.removed != 0) w.key("removed").value(f.removed);
   write_sum(w, f.sum);
   return w.close('}').take();
 }
 inline rows_file_entry rows_file_of(json const& j) {
-  rows_file_entry f{j.at("name").text(), j.at("table").u64(), j.at("rank").u64(), j.at("first_shard").u64(), j.at("last_shard").u64(), j.at("rows").u64(), read_sum(j)};
-  // Names come from a file: they must not lead out of the directory.
-  if (f.name.empty() || f.name.find('/') != std::string::npos || f.name.find('\0') != std::string::npos || f.name == "." || f.name == "..")
-    throw data_error{"not a file name: " + f.name};
+  rows_file_entry f{j.at("name").text(), j.at("table").u64(), j.at("rank").u64(), j.at("first_shard").u64(), j.at("last_shard").u64(), j.at("rows").u64(), 0, read_sum(j)};
+  if (json const* const removed = j.find("removed")) f.removed = removed->u64();
+  check_file_name(f.name);
   return f;
 }
 
@@ -74,6 +79,7 @@ inline std::string to_text(manifest const& m) {
   w.line(1).key("shards").value(m.shards).line(1).key("batch_size").value(m.batch_size).line(1).key("micro_batches").value(m.micro_batches);
   w.line(1).key("world_size").value(m.world_size).line(1).key("per_rank_files").value(m.per_rank_files);
   w.line(1).key("data_transform").value(m.data_transform).line(1).key("data_order").value(m.data_order);
+  if (!m.parent.directory.empty()) w.line(1).key("parent").open('{').key("directory").value(m.parent.directory).key("manifest_checksum").value(hex64(m.parent.checksum)).close('}');
   w.line(1).key("task").value(task_name(m.task)).line(1).key("digest").value(m.digest_of_all.text());
   w.line(1).key("policies").open('{').key("model").value(m.policies.model).key("row_optimizer").value(m.policies.row_optimizer);
   w.key("dense_optimizer").value(m.policies.dense_optimizer).key("storage").value(m.policies.storage).close('}');
@@ -127,8 +133,8 @@ inline manifest manifest_of(std::string_view text, std::string const& where) {
   try {
     json const j = json::parse(text);
     if (j.at("format").text() != "nestpipe checkpoint") throw data_error{"not a checkpoint of this library"};
-    if (std::uint64_t const v = j.at("format_version").u64(); v != format_version)
-      throw data_error{"its format has version " + std::to_string(v) + ", this program reads version " + std::to_string(format_version)};
+    if (std::uint64_t const v = j.at("format_version").u64(); v == 0 || v > format_version)
+      throw data_error{"its format has version " + std::to_string(v) + ", this program reads versions up to " + std::to_string(format_version)};
     manifest m;
     m.step = j.at("step").u64();
     m.samples = j.at("samples").u64();
@@ -141,6 +147,11 @@ inline manifest manifest_of(std::string_view text, std::string const& where) {
     m.per_rank_files = j.at("per_rank_files").boolean();
     m.data_transform = j.at("data_transform").text();
     m.data_order = j.at("data_order").text();
+    if (json const* const parent = j.find("parent")) {
+      m.parent.directory = parent->at("directory").text();
+      check_file_name(m.parent.directory);
+      if (!parse_hex64(parent->at("manifest_checksum").text(), m.parent.checksum)) throw data_error{"a checksum is not 16 hexadecimal digits"};
+    }
     m.task = enum_of<enum model::task>(j.at("task"), task_names);
     std::string const& digits = j.at("digest").text();
     std::uint64_t low = 0;
@@ -183,10 +194,11 @@ inline manifest manifest_of(std::string_view text, std::string const& where) {
   }
 }
 
-/// The manifest of a directory. @throws data_error
-inline manifest read_manifest(std::filesystem::path const& directory) {
+/// The manifest of a directory. @param checksum  if not null, of the file. @throws data_error
+inline manifest read_manifest(std::filesystem::path const& directory, std::uint64_t* checksum = nullptr) {
   std::vector<std::byte> bytes;
   detail::read_file(directory / manifest_name, bytes);
+  if (checksum != nullptr) *checksum = file_hash::of(bytes);
   return manifest_of({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, (directory / manifest_name).string());
 }
 

@@ -67,18 +67,36 @@ inline std::optional<std::filesystem::path> latest(std::filesystem::path const& 
   return all.back().directory;
 }
 
-/// Removes all but the `keep` highest steps, and what crashes have left beside any. Not collective: one rank calls it.
+/// Puts in order what crashes have left beside any checkpoint of a run. Not collective: one rank calls it.
+/// @param own  id of a save under way, whose directory stays
+inline void tidy_all(std::filesystem::path const& parent, std::string const& own = {}) {
+  std::vector<std::uint64_t> left;
+  std::error_code missing;
+  for (auto const& entry : std::filesystem::directory_iterator{parent, missing}) {
+    if (auto const step = detail::step_of(entry.path().filename().string(), true)) left.push_back(*step);
+  }
+  for (std::uint64_t const step : left) staged_directory::tidy(step_directory(parent, step), own);
+}
+
+/// Removes all but the `keep` highest steps and those that their deltas are made from, and what crashes have left beside any. Not
+/// collective: one rank calls it.
 /// @param keep  at least 1
+/// @throws data_error, removing nothing, if a manifest that must say what a delta is made from is damaged
 inline void keep_last(std::filesystem::path const& parent, std::size_t keep) {
   namespace fs = std::filesystem;
   require(keep >= 1, "at least one checkpoint must be kept", parent.string(), "set keep to 1 or more");
-  std::vector<std::uint64_t> left;
-  for (auto const& entry : fs::directory_iterator{parent}) {
-    if (auto const step = detail::step_of(entry.path().filename().string(), true)) left.push_back(*step);
-  }
-  for (std::uint64_t const step : left) staged_directory::tidy(step_directory(parent, step));
+  tidy_all(parent);
   auto const all = numbered(parent);
-  for (std::size_t i = 0; i + keep < all.size(); ++i) {
+  std::vector<std::string> needed;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    std::string const name = all[i].directory.filename().string();
+    if (i + keep < all.size() && std::find(needed.begin(), needed.end(), name) == needed.end()) continue;
+    std::string const behind = read_manifest(all[i].directory).parent.directory;
+    needed.push_back(name);
+    if (!behind.empty()) needed.push_back(behind);
+  }
+  for (std::size_t i = all.size(); i-- > 0;) {  // deltas before what they are made from
+    if (std::find(needed.begin(), needed.end(), all[i].directory.filename().string()) != needed.end()) continue;
     // A removal that is cut off must not leave half a checkpoint under its name.
     fs::path const away = detail::sibling(all[i].directory, ".tmp-", detail::fresh_id());
     fs::rename(all[i].directory, away);

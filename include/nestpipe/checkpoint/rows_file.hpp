@@ -1,7 +1,8 @@
 #pragma once
 /// @file
 /// Files of rows: tensors `keys` (n) U64, `embedding` (n, dim) F32 and, if the optimizer has state, `state` (n, state floats) F32;
-/// row i of each belongs to key i. Sorted by (shard, key), so that the bytes depend on the rows only.
+/// row i of each belongs to key i. Sorted by (shard, key), so that the bytes depend on the rows only. In deltas also `removed`
+/// (m) U64: keys whose rows are gone.
 
 #include <nestpipe/checkpoint/manifest.hpp>
 #include <nestpipe/checkpoint/safetensors.hpp>
@@ -147,6 +148,7 @@ class rows_writer {
 struct rows_block {
   std::vector<key_type> keys;    ///< (n)
   exec::buffer<float> rows;      ///< (n, row_floats): embedding, then state, as stores hold them
+  std::vector<key_type> removed; ///< keys that have no row any more
 };
 
 /// Reads and checks files of rows, reusing its memory; a block lasts until the next read.
@@ -160,7 +162,7 @@ class rows_reader {
     safetensors_view const view{bytes_, where};
     std::size_t const n = file.rows;
     std::size_t const state = place.row_floats - place.dim;
-    if (n > bytes_.size()) throw data_error{"the manifest says more rows than the file can hold", where};
+    if (n > bytes_.size() || file.removed > bytes_.size()) throw data_error{"the manifest says more rows than the file can hold", where};
     block_.keys.resize(n);
     block_.rows.resize(n * place.row_floats);
     embedding_.resize(n * place.dim);
@@ -168,10 +170,16 @@ class rows_reader {
     view.read("keys", {n}, std::span<key_type>{block_.keys});
     view.read("embedding", {n, place.dim}, embedding_.span());
     if (state != 0) view.read("state", {n, state}, state_.span());
-    for (std::size_t i = 0; i < n; ++i) {
-      std::uint32_t const shard = shard_of(place.table, block_.keys[i], place.shards);
+    block_.removed.resize(file.removed);
+    if (file.removed != 0) view.read("removed", {file.removed}, std::span<key_type>{block_.removed});
+    auto const check = [&](key_type key) {
+      std::uint32_t const shard = shard_of(place.table, key, place.shards);
       if (owner_of(shard, place.world_size) != place.rank || shard < file.first_shard || shard > file.last_shard)
-        throw data_error{"key " + std::to_string(block_.keys[i]) + " does not belong into this file", where};
+        throw data_error{"key " + std::to_string(key) + " does not belong into this file", where};
+    };
+    for (key_type const key : block_.removed) check(key);
+    for (std::size_t i = 0; i < n; ++i) {
+      check(block_.keys[i]);
       float* const row = block_.rows.data() + i * place.row_floats;
       std::copy_n(embedding_.data() + i * place.dim, place.dim, row);
       std::copy_n(state_.data() + i * state, state, row + place.dim);

@@ -17,6 +17,8 @@ struct batch_info {
   bool end = false;             ///< the epoch has no further rows
   bool stop = false;            ///< somebody asked to stop
   bool boundary = false;        ///< nothing of the next batch may be routed before this one is written back
+  bool save = false;            ///< the parameters behind this batch are saved (save_hooks.hpp)
+  bool forget_touched = false;  ///< too many keys were touched since the last save: the next one saves all rows
 };
 
 /// What one rank says about its part of a batch, sent with the counts.
@@ -26,6 +28,11 @@ struct batch_header {
   std::uint64_t malformed = 0;
   std::uint64_t end = 0;
   std::uint64_t stop = 0;
+  // Of a save under way (save_hooks.hpp).
+  std::uint64_t save_written = 0;    ///< this rank's files are complete
+  std::uint64_t save_published = 0;  ///< of rank 0: the checkpoint is in its place
+  std::uint64_t save_failed = 0;
+  std::uint64_t save_all = 0;        ///< this rank does not know the touched keys any more
 };
 
 /// What `read` found.

@@ -18,6 +18,7 @@
 #include <nestpipe/engine/reduction_buckets.hpp>
 #include <nestpipe/engine/router.hpp>
 #include <nestpipe/engine/row_part.hpp>
+#include <nestpipe/engine/save_hooks.hpp>
 #include <nestpipe/engine/step_work.hpp>
 #include <nestpipe/engine/version_ledger.hpp>
 #include <nestpipe/exec/stage.hpp>
@@ -129,6 +130,8 @@ class engine {
     row_rate_ = rows;
     dense_rate_ = dense;
   }
+  /// Who saves parameters while training goes on; null for nobody. Must outlive its use.
+  void use_saves(save_hooks* hooks) { saves_ = hooks; }
   /// Asks for a boundary at the next routed batch of any rank.
   void request_stop() { stop_requested_.store(true, std::memory_order_relaxed); }
   void clear_stop() { stop_requested_.store(false, std::memory_order_relaxed); }
@@ -253,6 +256,7 @@ class engine {
           rows_.reached(slot.info.step);
         }
         rows_.retrieve(slot.owner, window(slot), absent_row::initial, helpers_);
+        rows_.advance_snapshot();
         break;
       case stage::refresh:
         if (slot.before != nullptr) rows_.refresh(slot.shared, window(*slot.before), window(slot), helpers_);
@@ -276,7 +280,11 @@ class engine {
                      {config_.row_clip_norm}, slot.info.step, row_rate_.factor(slot.info.step), helpers_);
         break;
       case stage::update_dense: update_dense(slot); break;
-      case stage::write_back: rows_.write_back(slot.owner, window(slot), helpers_); break;
+      case stage::write_back:
+        rows_.write_back(slot.owner, window(slot), helpers_);
+        if (slot.info.forget_touched) rows_.forget_touched();
+        if (slot.info.save) rows_.begin_snapshot(saves_->take_rows());
+        break;
     }
   }
 
@@ -310,14 +318,17 @@ class engine {
   void route(std::uint64_t batch, batch_slot& slot) {
     batch_header mine = header(slot);
     mine.stop = stop_requested_.load(std::memory_order_relaxed) ? 1 : 0;
+    if (saves_ != nullptr) saves_->say(mine);
     batch_header const total = router_.route(config_.layout, slot, mine, {"route", step_ + 1});
     if (total.samples != 0) ++step_;
     samples_ += total.samples;
     data_rows_ += total.rows;
     malformed_ += total.malformed;
     bool const end = total.end == comm_.size();
+    save_decision decided;
+    if (saves_ != nullptr) decided = saves_->agree(total, {step_, samples_, position_behind(batch, end)}, total.samples != 0);
     slot.info = {batch, step_, total.samples, total.rows, total.malformed, end, total.stop != 0,
-                 end || total.stop != 0 || (boundary_step_ != 0 && step_ >= boundary_step_)};
+                 end || total.stop != 0 || decided.failed || (boundary_step_ != 0 && step_ >= boundary_step_), decided.take, total.save_all != 0};
     next_batch_ = batch + 1;
     work_.add(config_.layout, slot, stored_floats_);
     check_readable(end);
@@ -327,6 +338,11 @@ class engine {
       follow(slot);
       if constexpr (rows_type::looks_ahead) look_ahead_.post(slot);
     }
+  }
+
+  data::data_position position_behind(std::uint64_t batch, bool end) const {
+    if (end) return {epoch_ + 1, 0};
+    return {epoch_, (batch + 1 - epoch_base_) * (config_.per_rank_files ? config_.batch_size / comm_.size() : config_.batch_size)};
   }
 
   // Every row about to be sent must carry the last update before this batch.
@@ -422,6 +438,7 @@ class engine {
     }
     std::copy_n(sum.data(), gradient_.size(), gradient_.data());
     dense_.update(gradient_.span(), {config_.dense_clip_norm}, slot.info.step, dense_rate_.factor(slot.info.step), helpers_);
+    if (slot.info.save) saves_->take_dense(dense_.values(), dense_.state());
     if (on_update) on_update(slot.info.step, slot.info.samples, batch_loss_);
   }
 
@@ -458,6 +475,7 @@ class engine {
   std::uint64_t next_batch_ = 0;
   std::uint64_t boundary_step_ = 0;
   std::atomic<bool> stop_requested_{false};
+  save_hooks* saves_ = nullptr;
   std::atomic<std::uint64_t> failing_{0};  // stage + 1 in the first byte, then batch or step
   optimizer::rate_schedule row_rate_, dense_rate_;
 

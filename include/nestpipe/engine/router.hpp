@@ -86,6 +86,10 @@ class router {
       total.malformed += theirs.malformed;
       total.end += theirs.end;
       total.stop += theirs.stop;
+      total.save_written += theirs.save_written;
+      total.save_published += theirs.save_published;
+      total.save_failed += theirs.save_failed;
+      total.save_all += theirs.save_all;
       std::copy_n(receive_words_.data() + r * words + header_words, shape_.counts(), slot.owner.counts.data() + r * shape_.counts());
     }
     return total;

@@ -5,6 +5,7 @@
 #include <nestpipe/core/digest.hpp>
 #include <nestpipe/embedding/overlap.hpp>
 #include <nestpipe/embedding/window.hpp>
+#include <nestpipe/engine/row_snapshot.hpp>
 #include <nestpipe/exec/stage.hpp>
 #include <nestpipe/exec/worker_pool.hpp>
 #include <nestpipe/optimizer/clipping.hpp>
@@ -15,6 +16,7 @@
 #include <nestpipe/storage/storage.hpp>
 
 #include <algorithm>
+#include <atomic>
 
 namespace nestpipe::engine {
 
@@ -176,6 +178,46 @@ class row_part {
     write_stores(route, w, helpers, [&](std::uint32_t t) { return w.rows(t); });
   }
 
+  /// Forgets rows. Every erase must come through here, or saves under way would miss it.
+  void erase(std::size_t t, std::span<key_type const> keys) {
+    changing(t, keys);
+    stores_[t].erase(keys);
+  }
+
+  // Saving while training goes on; called where rows are read and written, on the lookup lane or with lanes idle.
+
+  /// Whether the keys of changed rows are noted from the next snapshot on, for snapshots of those alone.
+  void note_touched(bool on) { noting_ = on; }
+  /// Keys noted since the last snapshot, over all tables. May be called from any lane.
+  std::uint64_t touched() const { return touched_count_.load(std::memory_order_relaxed); }
+  /// Notes from now on, as if a snapshot had been taken.
+  void start_touched() {
+    forget_touched();
+    touched_.resize(tables_.size());
+  }
+  /// Notes no more until the next snapshot.
+  void forget_touched() {
+    touched_.clear();
+    touched_count_ = 0;
+  }
+  void begin_snapshot(snapshot_request const& request) {
+    std::vector<std::size_t> floats, stored;
+    for (std::size_t t = 0; t < tables_.size(); ++t) {
+      floats.push_back(row_floats(t));
+      stored.push_back(stored_floats(t));
+    }
+    require(!request.touched_only || touched_.size() == tables_.size(), "the keys touched since the last save are not known", "save", "save all rows");
+    snapshot_.begin(request, stores_, floats, stored, std::move(touched_));
+    forget_touched();
+    if (noting_) touched_.resize(tables_.size());
+  }
+  void advance_snapshot() {
+    if (snapshot_.active()) snapshot_.advance(stores_);
+  }
+  row_snapshot const& snapshot() const { return snapshot_; }
+  void finish_snapshot() { snapshot_.finish(stores_); }
+  void cancel_snapshot() { snapshot_.cancel(); }
+
   /// Adds every row with its state.
   void add_to(digest& d) const {
     for (std::size_t t = 0; t < tables_.size(); ++t)
@@ -235,6 +277,7 @@ class row_part {
       if constexpr (storage::may_refuse<Storage>) {
         if (!route.table_refused(t).empty()) return write_back_admitted(t, route, w, rows_of(t));
       }
+      changing(t, keys);  // first: reading may move rows
       // Rows may have moved since retrieve: then the store looks them up again.
       if (stores_[t].epoch() != w.epoch(t)) std::fill(handles.begin(), handles.end(), storage::no_row);
       stores_[t].write(keys, handles, rows_of(t));
@@ -313,6 +356,7 @@ class row_part {
     admitted_part& kept = select(t, route);
     auto const handles = w.handles(t);
     std::size_t const stride = w.row_floats(t);
+    changing(t, kept.keys);  // first: reading may move rows
     bool const moved = stores_[t].epoch() != w.epoch(t);
     kept.rows.resize(kept.keys.size() * stride);
     for (std::size_t k = 0; k < kept.keys.size(); ++k) {
@@ -321,6 +365,15 @@ class row_part {
     }
     stores_[t].write(kept.keys, kept.handles, kept.rows.data());
     stores_[t].release(kept.keys);
+  }
+
+  // Before rows of these keys change. Of different tables at the same time.
+  void changing(std::size_t t, std::span<key_type const> keys) {
+    if (snapshot_.active()) snapshot_.before_change(t, stores_[t], keys);
+    if (touched_.empty()) return;
+    std::uint64_t fresh = 0;
+    for (key_type const key : keys) fresh += touched_[t].insert(key) ? 1 : 0;
+    touched_count_.fetch_add(fresh, std::memory_order_relaxed);
   }
 
   void first_value(std::uint32_t t, key_type key, float* row, absent_row absent) const {
@@ -342,6 +395,10 @@ class row_part {
   std::vector<storage::count_sketches> counts_;  // per table, when keys may be refused; route lane
   std::vector<admitted_part> kept_;              // likewise; lookup lane
   storage::admission_counters admission_;        // route lane
+  row_snapshot snapshot_;
+  bool noting_ = false;
+  std::vector<key_set> touched_;  // (tables), or none while nothing is noted
+  std::atomic<std::uint64_t> touched_count_{0};
 };
 
 }  // namespace nestpipe::engine

@@ -36,7 +36,7 @@ class small_engine {
  public:
   small_engine(np::comm::threads comm, np::engine::engine_config config = tiny_config(), std::vector<np::model::parameter> parameters = tiny_parameters())
       : config_{std::move(config)}, comm_{comm}, control_{comm_.channel("control")}, rows_{{}, {}}, dense_{{}}, parameters_{std::move(parameters)} {
-    rows_.open(config_.layout, config_.seed, static_cast<std::uint32_t>(comm_.rank()), static_cast<std::uint32_t>(comm_.size()));
+    rows_.open(config_.layout, config_.seed, static_cast<std::uint32_t>(comm_.rank()), static_cast<std::uint32_t>(comm_.size()), config_.shards);
     dense_.open(parameters_, config_.seed);
   }
 

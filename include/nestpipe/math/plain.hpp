@@ -25,8 +25,9 @@ struct plain {
     }
     std::size_t const row_step = transpose_a ? 1 : lda;
     std::size_t const column_step = transpose_a ? lda : 1;
+    std::size_t const whole = m / rows * rows;
     std::size_t i = 0;
-    for (; i + rows <= m; i += rows) block<rows>(n, k, alpha, a + i * row_step, row_step, column_step, b, ldb, beta, c + i * ldc, ldc);
+    for (; i < whole; i += rows) block<rows>(n, k, alpha, a + i * row_step, row_step, column_step, b, ldb, beta, c + i * ldc, ldc);
     for (; i < m; ++i) block<1>(n, k, alpha, a + i * row_step, row_step, column_step, b, ldb, beta, c + i * ldc, ldc);
   }
 

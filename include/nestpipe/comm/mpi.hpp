@@ -158,6 +158,8 @@ class mpi {
     return channel_type{std::make_shared<detail::mpi_channel>(*runtime_, name, settings_)};
   }
   void abort(std::string_view reason) noexcept { runtime_->abort(reason); }
+  /// What a rank has told of its failure, or null. Not collective; for polling.
+  detail::first_failure const* failure() { return runtime_->failed() ? &runtime_->failure() : nullptr; }
 
  private:
   mpi(detail::mpi_runtime& runtime, options settings) : runtime_{&runtime}, settings_{settings} {}

@@ -41,6 +41,9 @@ target_compile_options(nestpipe_cuda_dev INTERFACE
 # Every device header in one file: nvcc spends its time on the toolkit's own headers, once per file.
 set(_text "// Made by CMake: the headers with device code, as nvcc sees them.\n")
 foreach(header IN LISTS NESTPIPE_HEADERS_FOR_NVCC)
+  if(header MATCHES "nccl" AND NOT TARGET nestpipe::nccl)
+    continue()
+  endif()
   string(APPEND _text "#include <${header}>\n")
 endforeach()
 string(APPEND _text "static_assert(__cplusplus >= 202002L, \"nvcc runs in C++20 mode\");\n")

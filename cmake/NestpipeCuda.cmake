@@ -49,7 +49,7 @@ endforeach()
 string(APPEND _text "static_assert(__cplusplus >= 202002L, \"nvcc runs in C++20 mode\");\n")
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/device_headers.cu" CONTENT "${_text}" @ONLY)
 add_library(nestpipe_device_headers OBJECT "${PROJECT_BINARY_DIR}/device_headers.cu")
-target_link_libraries(nestpipe_device_headers PRIVATE nestpipe::cuda nestpipe_cuda_dev)
+target_link_libraries(nestpipe_device_headers PRIVATE nestpipe::cuda $<TARGET_NAME_IF_EXISTS:nestpipe::nccl> nestpipe_cuda_dev)
 add_custom_target(nestpipe_cuda_tests DEPENDS nestpipe_device_headers)  # everything nvcc has to compile here
 if(NOT NESTPIPE_BUILD_CUDA_TESTS)
   set_target_properties(nestpipe_device_headers PROPERTIES EXCLUDE_FROM_ALL ON)

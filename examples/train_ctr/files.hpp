@@ -30,13 +30,18 @@ inline void check_writable(std::string const& path, char const* what) {
 }
 
 /// The same for a directory that a checkpoint will become. @throws nestpipe::config_error, nestpipe::error
-inline void check_checkpoint_place(std::string const& directory) {
+inline void check_checkpoint_place(std::string const& directory, bool numbered = false) {
   if (directory.empty()) return;
   namespace fs = std::filesystem;
   std::error_code none;
   fs::path const real = fs::weakly_canonical(fs::absolute(directory), none);
-  nestpipe::require(!fs::exists(real, none) || fs::exists(real / "manifest.json", none) || (fs::is_directory(real, none) && fs::is_empty(real, none)),
-                    "something that is no checkpoint is in the way", directory, "name another directory");
+  bool ours = numbered && fs::is_directory(real, none) && !fs::exists(real / "manifest.json", none);
+  if (ours) {
+    for (auto const& entry : fs::directory_iterator{real, none}) ours = ours && entry.path().filename().string().starts_with("step-");
+  }
+  bool const empty = fs::is_directory(real, none) && fs::is_empty(real, none);
+  nestpipe::require(!fs::exists(real, none) || empty || (numbered ? ours : fs::exists(real / "manifest.json", none)),
+                    numbered ? "something else than numbered checkpoints is in the way" : "something that is no checkpoint is in the way", directory, "name another directory");
   fs::path above = real;
   while (above.has_relative_path() && (above == real || !fs::exists(above, none))) above = above.parent_path();
   if (!fs::is_directory(above, none) || ::access(above.c_str(), W_OK) != 0)

@@ -304,8 +304,11 @@ parsed parse(int argc, char** argv) {
 
   g = "Results";
   app.add_option("--save", o.save, "directory for a checkpoint of the last state")->group(g);
+  app.add_option("--save-every", o.save_every, "then --save is a folder of checkpoints, one every N steps, written while training goes on, and one of the last state [0: only that]")->group(g);
+  auto* const keep = app.add_option("--keep", o.keep, "with --save-every: the last N checkpoints stay; 0: all [3]")->group(g);
+  app.add_flag("--incremental", o.incremental, "with --save-every: most checkpoints hold only the rows that changed since the one before")->group(g);
   app.add_option("--save-best", o.save_best, "directory for a checkpoint of the best epoch by valid AUC")->group(g);
-  app.add_option("--resume", o.resume, "continue from a checkpoint")->group(g);
+  app.add_option("--resume", o.resume, "continue from a checkpoint, or from the last one in a folder of them")->group(g);
   app.add_option("--report", o.report, "write a JSON report")->group(g);
   app.add_option("--predict", o.predict, "write row,score of the test rows as CSV")->group(g);
   app.add_option("--trace", o.trace, "write what every lane did as Chrome trace events (the last 2048 of each lane)")->group(g);
@@ -353,6 +356,9 @@ parsed parse(int argc, char** argv) {
 #endif
   }
   check(o);
+  require(o.save_every == 0 || !o.save.empty(), "--save-every needs a folder for its checkpoints", {}, "add --save DIR");
+  require(o.save_every != 0 || keep->count() == 0, "--keep belongs to --save-every", {}, "add --save-every N, or leave it out");
+  require(o.save_every != 0 || !o.incremental, "--incremental belongs to --save-every", {}, "add --save-every N, or leave it out");
   for (bool const dense : {false, true}) {
     std::string const& name = dense ? o.dense_part.name : o.rows.name;
     auto const known = numbers_of(name);

@@ -98,6 +98,9 @@ struct options {
   bool mpi = false;                 // ranks are the processes of an MPI job
 
   // results
+  std::uint64_t save_every = 0;      // steps; 0: only at the end
+  std::uint64_t keep = 3;            // numbered checkpoints; 0: all
+  bool incremental = false;
   std::string save, save_best, resume, report, predict, trace, timeline;
   bool quiet = false;
 

@@ -6,6 +6,8 @@
 #include "policies.hpp"
 #include "report.hpp"
 
+#include <nestpipe/checkpoint/background.hpp>
+#include <nestpipe/checkpoint/numbered.hpp>
 #include <nestpipe/checkpoint/checkpoint.hpp>
 #include <nestpipe/engine/gather_trace.hpp>
 #include <nestpipe/engine/measure_limits.hpp>
@@ -149,6 +151,14 @@ bool better(options const& o, nestpipe::metric::summary const& a, nestpipe::metr
   return a.auc > b.auc || (std::isnan(b.auc) && !std::isnan(a.auc));
 }
 
+/// A checkpoint as it is, or the last of a folder of them.
+std::string checkpoint_to_resume(std::string const& directory) {
+  std::error_code none;
+  if (std::filesystem::exists(std::filesystem::path{directory} / "manifest.json", none)) return directory;
+  auto const last = np::checkpoint::latest(directory);
+  return last ? last->string() : directory;  // which load will refuse by name
+}
+
 report run(options const& o, inputs const& in, any_comm comm, monitor& watch, std::optional<exec::op>& failed) {
   std::size_t const rank = comm.rank();
   std::size_t const ranks = comm.size();
@@ -161,7 +171,15 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   t.emplace(config, comm, make_policies(o));
   choose_executor(o, t->executor());
   t->attach(in.train.schema());
-  if (!o.resume.empty()) t->load(o.resume);
+  if (!o.resume.empty()) t->load(checkpoint_to_resume(o.resume));
+  if (o.save_every != 0) {
+    np::checkpoint::save_plan plan;
+    plan.directory = o.save;
+    plan.every = o.save_every;
+    plan.keep = o.keep;
+    plan.incremental = o.incremental;
+    t->save_while_training(plan);
+  }
   std::optional<watching> watched_trainer{std::in_place, watch, *t};
   std::uint64_t const steps_before = t->engine().step();
   auto const enter = [&](phase p) {
@@ -257,8 +275,13 @@ report run(options const& o, inputs const& in, any_comm comm, monitor& watch, st
   if (!o.trace.empty() || !o.timeline.empty()) draw(o, *t, rank);
   if (!o.save.empty()) {
     enter(phase::saving);
-    t->save(o.save);
-    if (first && !o.quiet) watch.say("saved to " + o.save);
+    std::string at = o.save;
+    if (o.save_every != 0) {
+      at = t->save_numbered();
+    } else {
+      t->save(o.save);
+    }
+    if (first && !o.quiet) watch.say("saved to " + at);
   }
   if (r.stopped) {
     if (first) watch.say("stopped by a signal after step " + std::to_string(r.total_steps) + (o.save.empty() ? "; give --save to keep the parameters" : ""));
@@ -347,7 +370,8 @@ int train(int argc, char** argv, options const& o) {
   check_writable(o.trace, "the trace");
   check_writable(o.timeline, "the timeline");
   check_apart(o);
-  for (std::string const* directory : {&o.save, &o.save_best}) check_checkpoint_place(*directory);
+  check_checkpoint_place(o.save, o.save_every != 0);
+  check_checkpoint_place(o.save_best);
   inputs const in = open_inputs(o);
   if (o.mpi) {
 #if defined(NESTPIPE_WITH_MPI)

@@ -52,6 +52,8 @@ refuse 2 '--l2 must be a finite number' $small --l2 -1
 refuse 2 '--row-clip must be a finite number' $small --row-clip -1
 refuse 2 'Could not convert: --lr = fast' $small --lr fast
 refuse 2 'beta1 is 1.5' $small --optimizer adam --beta1 1.5
+refuse 2 '--keep belongs to --save-every' $small --keep 2
+refuse 2 '--incremental belongs to --save-every' $small --incremental
 refuse 2 '--l1 does nothing with the optimizer adagrad' $small --l1 0.1
 refuse 2 '--dense-momentum does nothing with the optimizer adam; leave it out; adam reads lr, l2, eps, beta1, beta2' $small --dense-momentum 0.9
 refuse 2 '--batch-size must be at least 1' $small --batch-size 0

@@ -21,7 +21,8 @@ for _ in $(seq $((kills * 20))); do
   if compgen -G 'run/step-*/manifest.json' >/dev/null; then go_on=(--resume run); fi
   "$program" "${run[@]}" "${saves[@]}" "${go_on[@]}" --ranks $ranks --total-micro-batches 4 --steps "$steps" >out.txt 2>err.txt &
   pid=$!
-  sleep "0.$(printf '%03d' $((RANDOM % 700)))"
+  after=$((RANDOM % 1600))
+  sleep "$((after / 1000)).$(printf '%03d' $((after % 1000)))"
   if kill -9 $pid 2>/dev/null; then done_kills=$((done_kills + 1)); fi
   status=0
   wait $pid 2>/dev/null || status=$?
@@ -44,4 +45,5 @@ if compgen -G 'run/step-*/manifest.json' >/dev/null; then go_on=(--resume run); 
 "$program" "${run[@]}" "${saves[@]}" "${go_on[@]}" --ranks 2 --total-micro-batches 4 --steps "$steps" >resumed.txt
 [[ "$(table_value 'parameters digest' resumed.txt)" == "$whole" ]] || fail "other bits after $kills kills, the last at step $last"
 (($(find run -maxdepth 1 -name 'step-*.*' | wc -l) == 0)) || fail "left unfinished saves: $(ls run)"
-echo "$kills kills, the last resume from step $last, the bits of a run that was never killed"
+echo "$kills kills, the last save found at step $last"
+finish

@@ -21,7 +21,7 @@ namespace nestpipe::storage {
 /// rows still lie in files of their own, ordered by key, and go away with it.
 ///
 /// Memory stays within block cache, write buffers and about 1 MB a table, however many rows there are: no index in memory. That,
-/// and an order of keys on disk, is what it is for; storage::file_log writes fixed-size rows about twice as fast at 5 to 6 bytes of
+/// and an order of keys on disk, is what it is for; storage::file_log writes fixed-size rows faster, 1.1 to 2 times as rows are fewer, at 5 to 6 bytes of
 /// memory a row (bench/slow_tier.cpp).
 ///
 /// Nothing is logged before it is written: checkpoints make rows durable, not this store. Without `keep` the database is removed

@@ -130,6 +130,7 @@ TEST_CASE("Eigen multiplies matrices") {
 
 #if defined(NESTPIPE_WITH_ONEDNN)
 extern "C" int omp_get_max_threads() __attribute__((weak));
+extern "C" void omp_set_num_threads(int) __attribute__((weak));
 
 TEST_CASE("oneDNN multiplies matrices, on one thread, with the same bits at any alignment") {
   check_forms<math::onednn, float>();

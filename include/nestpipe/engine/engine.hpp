@@ -433,7 +433,7 @@ class engine {
     std::span<float const> const sum = reduction_.result();
     batch_loss_ = sum[dense_.size()];
     if (!std::isfinite(batch_loss_)) {
-      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + where_not_finite(sum, dense_, rows_, windows_),
+      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + where_not_finite(sum, dense_, rows_, window(slot)),
                   "lower the learning rate, clip gradients, or check the dense columns"};
     }
     std::copy_n(sum.data(), gradient_.size(), gradient_.data());

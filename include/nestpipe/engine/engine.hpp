@@ -401,6 +401,13 @@ class engine {
       micro.forward(model_, values, config_.layout, block, route, rows);
       double const loss = micro.loss(model_, 1.0f / static_cast<float>(slot.info.samples));
       micro_loss_[at] = static_cast<float>(loss / static_cast<double>(slot.info.samples));
+      // Looked for here, while nobody else writes these rows; update_dense tells.
+      if constexpr (requires { landing(slot, group, k).span(); }) {  // rows in device memory are left out
+        if (!std::isfinite(loss)) {
+          std::size_t const table = table_not_finite(config_.layout, route, rows);
+          if (table < config_.layout.tables().size()) table_not_finite_ = table;
+        }
+      }
       key_gradients_[at].resize(route.floats);
       micro.backward_inputs(model_, values, config_.layout, block, route, rows, key_gradients_[at].data());
     });
@@ -433,7 +440,7 @@ class engine {
     std::span<float const> const sum = reduction_.result();
     batch_loss_ = sum[dense_.size()];
     if (!std::isfinite(batch_loss_)) {
-      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + where_not_finite(sum, dense_, rows_, window(slot)),
+      throw error{"the loss is not finite", "step " + std::to_string(slot.info.step) + where_not_finite(sum, dense_, config_.layout, table_not_finite_.load()),
                   "lower the learning rate, clip gradients, or check the dense columns"};
     }
     std::copy_n(sum.data(), gradient_.size(), gradient_.data());
@@ -476,6 +483,7 @@ class engine {
   std::uint64_t boundary_step_ = 0;
   std::atomic<bool> stop_requested_{false};
   save_hooks* saves_ = nullptr;
+  std::atomic<std::size_t> table_not_finite_{~std::size_t{0}};
   std::atomic<std::uint64_t> failing_{0};  // stage + 1 in the first byte, then batch or step
   optimizer::rate_schedule row_rate_, dense_rate_;
 

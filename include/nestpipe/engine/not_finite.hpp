@@ -2,7 +2,8 @@
 /// @file
 /// Where numbers stopped being finite, for the message of a run that diverged.
 
-#include <nestpipe/embedding/window.hpp>
+#include <nestpipe/core/schema.hpp>
+#include <nestpipe/embedding/micro_route.hpp>
 
 #include <cmath>
 #include <span>
@@ -10,32 +11,39 @@
 
 namespace nestpipe::engine {
 
-/// ", <what> <name>" of the first dense parameter that is not finite any more, or else the first table of this rank's window of the
-/// batch (the other window may be filling), or else the first dense gradient, which all ranks see; empty when all are finite.
-template <class Dense, class Rows, class Window>
-std::string where_not_finite(std::span<float const> gradient, Dense const& dense, Rows const& rows, Window const& w) {
-  std::size_t at = 0;
-  for (auto const& p : dense.parameters()) {
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      if (!std::isfinite(dense.values()[at + i])) return ", dense parameter " + p.name;
-    }
-    at += p.size();
-  }
-  for (std::size_t t = 0; t < rows.tables(); ++t) {
-    if constexpr (requires { w.rows(t); }) {  // rows in device memory are left out
-      float const* const values = w.rows(t);
-      for (std::size_t i = 0; i < w.slots(t) * w.row_floats(t); ++i) {
-        if (!std::isfinite(values[i])) return ", table " + rows.table_spec(t).name;
+/// The first table of which a micro-batch reads a row that is not finite; the number of tables when all are. O(entries * dim).
+/// @param rows  the landing buffer
+inline std::size_t table_not_finite(embedding_layout const& layout, embedding::micro_route const& route, float const* rows) {
+  std::size_t const tables = layout.tables().size();
+  for (std::size_t t = 0; t < tables; ++t) {
+    std::size_t const dim = layout.tables()[t].dim;
+    for (std::size_t e = route.table_entry[t]; e < route.table_entry[t + 1]; ++e) {
+      for (std::size_t i = 0; i < dim; ++i) {
+        if (!std::isfinite(rows[route.landing()[e] + i])) return t;
       }
     }
   }
-  at = 0;
-  for (auto const& p : dense.parameters()) {
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      if (!std::isfinite(gradient[at + i])) return ", gradient of dense parameter " + p.name;
+  return tables;
+}
+
+/// ", <what> <name>" of the first dense parameter that is not finite any more, or else the table that `table_not_finite` found on this
+/// rank, or else the first dense gradient, which all ranks see; empty when all are finite.
+/// @param table  number of tables: none
+template <class Dense>
+std::string where_not_finite(std::span<float const> gradient, Dense const& dense, embedding_layout const& layout, std::size_t table) {
+  auto const first_bad = [&](auto const& values) -> std::string {
+    std::size_t at = 0;
+    for (auto const& p : dense.parameters()) {
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        if (!std::isfinite(values[at + i])) return "dense parameter " + p.name;
+      }
+      at += p.size();
     }
-    at += p.size();
-  }
+    return {};
+  };
+  if (auto const name = first_bad(dense.values()); !name.empty()) return ", " + name;
+  if (table < layout.tables().size()) return ", table " + layout.tables()[table].name;
+  if (auto const name = first_bad(gradient); !name.empty()) return ", gradient of " + name;
   return {};
 }
 
